@@ -1,0 +1,88 @@
+/* hspz-client: what its commands share.
+ *
+ * A command parses its options, does its work and returns the exit status: 0 done, 1 failed, 2
+ * wrong usage. Results go to standard output, everything else to standard error. */
+#pragma once
+
+#include "client/hspz.h"
+#include "client/options.h"
+
+#include <stdio.h>
+
+enum { HSPZ_EXIT_DONE = 0, HSPZ_EXIT_FAILED = 1, HSPZ_EXIT_USAGE = 2 };
+
+struct hspz_cli {
+    const char *server; /* NULL: look where servers usually are */
+    const char *token_file;
+    const char *ca, *server_name, *certificate, *key; /* files, but for the name; NULL: none */
+    int64_t wait_ms;
+    int64_t timeout_ms; /* 0: the library's */
+    bool quiet, verbose, help, version;
+    int stop_fd;
+    bool *said_waiting;               /* why it waits is said once */
+    const struct hspz_option *common; /* options every command takes */
+};
+
+struct hspz_command {
+    const char *name; /* "discover", "index build" */
+    int (*run)(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv);
+    const char *summary;
+    const char *help;        /* everything after "Usage: hspz-client " */
+    const char *operands[2]; /* names of those it cannot do without */
+};
+
+int hspz_cmd_index_build(struct hspz_cli *cli, const struct hspz_command *command, int argc,
+                         char **argv);
+int hspz_cmd_index_load(struct hspz_cli *cli, const struct hspz_command *command, int argc,
+                        char **argv);
+int hspz_cmd_index_unload(struct hspz_cli *cli, const struct hspz_command *command, int argc,
+                          char **argv);
+int hspz_cmd_index_list(struct hspz_cli *cli, const struct hspz_command *command, int argc,
+                        char **argv);
+int hspz_cmd_index_describe(struct hspz_cli *cli, const struct hspz_command *command, int argc,
+                            char **argv);
+int hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int argc,
+                      char **argv);
+int hspz_cmd_hsps(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv);
+int hspz_cmd_kegalign(struct hspz_cli *cli, const struct hspz_command *command, int argc,
+                      char **argv);
+int hspz_cmd_align(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv);
+int hspz_cmd_compare(struct hspz_cli *cli, const struct hspz_command *command, int argc,
+                     char **argv);
+int hspz_cmd_partition(struct hspz_cli *cli, const struct hspz_command *command, int argc,
+                       char **argv);
+int hspz_cmd_filter(struct hspz_cli *cli, const struct hspz_command *command, int argc,
+                    char **argv);
+int hspz_cmd_stats(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv);
+int hspz_cmd_top(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv);
+int hspz_cmd_drain(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv);
+int hspz_cmd_health(struct hspz_cli *cli, const struct hspz_command *command, int argc,
+                    char **argv);
+
+/* Parses a command's options and `least` to `most` operands. False when the command is over, with
+ * its exit status in *status (help was asked for, or the usage is wrong and said so). */
+bool hspz_cli_parse(struct hspz_cli *cli, const struct hspz_command *command,
+                    const struct hspz_option *own, int argc, char **argv, const char **operands,
+                    size_t most, size_t least, int *status);
+int hspz_cli_usage_error(const struct hspz_command *command, const struct hspz_error *err);
+/* Says what failed; the exit status for it. */
+int hspz_cli_fail(const struct hspz_cli *cli, const struct hspz_error *err);
+void hspz_cli_print_help(const struct hspz_command *command, FILE *to);
+void hspz_cli_print_version(void);
+
+/* A variable of the environment, NULL when it is unset or empty: the only place where the program
+ * looks at it. */
+const char *hspz_cli_environment(const char *name);
+
+/* Connects to the server the options, the environment or the usual places name. */
+HSPZ_MUST_USE enum hspz_status hspz_cli_connect(const struct hspz_cli *cli,
+                                                struct hspz_client **out, struct hspz_error *err);
+/* What a call ended with: `failure` where a callback that stopped it knows better why. */
+enum hspz_status hspz_cli_settle(const struct hspz_error *failure, enum hspz_status status,
+                                 struct hspz_error *err);
+/* After a failed call: when the server is still loading, makes *err say how far it is. */
+void hspz_cli_explain(struct hspz_client *client, struct hspz_error *err);
+/* True once a signal asked the program to end. */
+bool hspz_cli_stopped(const struct hspz_cli *cli);
+/* Standard output reached its reader; otherwise says so. */
+int hspz_cli_finish_stdout(void);

@@ -1,0 +1,211 @@
+#include "client/cmd_filter.h"
+
+#include <string.h>
+
+/* filter: the table of its commands. */
+
+#define KEYS_HELP                                                                                  \
+    "KEYS (default -, standard input; gzip or not) has a key a line, decimal or 0x hexadecimal, "  \
+    "0\n"                                                                                          \
+    "to 2^64 - 1. Blank lines and lines that begin with # are passed over.\n"                      \
+    "\n"                                                                                           \
+    "  --raw               KEYS are little-endian u64 instead, as are the columns\n"
+#define FORMAT_HELP(first, second)                                                                 \
+    "  --format FORMAT     what to write of each key: " first ", or " second "\n"                  \
+    "  --json              how many, as JSON\n"
+#define RAW_BITS                                                                                   \
+    "raw\n"                                                                                        \
+    "                      (bit i % 8 of byte i / 8 is key i's)"
+#define RAW_NUMBERS                                                                                \
+    "raw\n"                                                                                        \
+    "                      (little-endian u64)"
+#define OUTPUT_HELP                                                                                \
+    "  --hex               keys in hexadecimal in what is written\n"                               \
+    "  -o, --output FILE   where to write; appears under its name only when whole\n"
+#define JOB_HELP                                                                                   \
+    "  --batch N           keys of a request (default 1048576)\n"                                  \
+    "  --deadline SECONDS  give up when the server has not done a request by then\n"               \
+    "  --priority N        0 to 9, larger first among your own jobs (default 4)\n"                 \
+    "\n"
+
+static const struct hspz_command commands[] = {
+    {"filter create",
+     hspz_cmd_filter_create,
+     "make a filter, empty",
+     "filter create NAME --kind KIND --capacity N [OPTION...]\n"
+     "\n"
+     "  --kind KIND       tcf: set or multiset with values and delete\n"
+     "                    gqf: counts, values, delete, merge\n"
+     "                    bloom, blocked: sets that keys are only added to; blocked is faster\n"
+     "                    sqf (with delete), rsqf: sets\n"
+     "  --capacity N      keys that it must take, and\n"
+     "  --rate R          how often an absent key may be found then: 0.001 or 1e-3 (default: what\n"
+     "                    the usual slots give, of bloom and blocked 0.01)\n"
+     "  --value-bits N    tcf, gqf: keep with each key a value of so many bits, up to 48\n"
+     "  --seed N          of the hash; only filters of one seed can be merged\n"
+     "  --shared          other tenants may read it, as TENANT/NAME\n"
+     "Instead of capacity and rate:\n"
+     "  --slots N         slots; of bloom and blocked bits\n"
+     "  --slot-bits N     tcf 8, 12, 16, 32: of a tag; others 8, 16, 32, 64: of a remainder\n"
+     "  --block-slots N   tcf: 16, 32 or 64 slots of a block\n"
+     "  --hashes N        bloom, blocked: bits of a key, 1 to 16\n"
+     "  --json            what it has come to as JSON\n"
+     "\n"
+     "Example: hspz-client filter create seen --kind tcf --capacity 1000000 --rate 0.001\n",
+     {"NAME"}},
+    {"filter insert",
+     hspz_cmd_filter_keys,
+     "put keys in",
+     "filter insert NAME [KEYS] [OPTION...]\n"
+     "\n" KEYS_HELP "  --values            a second column has values, to be kept with the keys\n"
+     "  --counts            another column has counts: gqf only\n"
+     "  --if-absent         only keys that are not there\n" FORMAT_HELP(
+         "none (default), tsv (key and 1 or 0)", RAW_BITS) OUTPUT_HELP JOB_HELP
+     "When the filter is full it says how many and which keys did not go in; exit status 1.\n"
+     "\n"
+     "Example: seq 1000 | hspz-client filter insert seen\n",
+     {"NAME"}},
+    {"filter query",
+     hspz_cmd_filter_keys,
+     "say which keys are there",
+     "filter query NAME [KEYS] [OPTION...]\n"
+     "\n"
+     "Writes each key with 1 if it is there, else 0. A key that went in is always found; one that\n"
+     "did not as often as the filter's rate says.\n"
+     "\n" KEYS_HELP
+     "  --values            their values, too; raw: u64 values instead of bits\n" FORMAT_HELP(
+         "tsv (default: key and 1 or 0), " RAW_BITS, "none") OUTPUT_HELP JOB_HELP
+     "Example: hspz-client filter query seen keys.txt > there.tsv\n",
+     {"NAME"}},
+    {"filter count",
+     hspz_cmd_filter_keys,
+     "say how often keys are there",
+     "filter count NAME [KEYS] [OPTION...]\n"
+     "\n"
+     "Writes each key with its count, 0 if it is not there: of gqf, and of tcf its copies. A "
+     "count\n"
+     "is never too small.\n"
+     "\n" KEYS_HELP FORMAT_HELP("tsv (default: key and count), " RAW_NUMBERS, "none")
+         OUTPUT_HELP JOB_HELP
+     "Example: hspz-client filter count kmers words.u64 --raw --format raw -o counts.u64\n",
+     {"NAME"}},
+    {"filter delete",
+     hspz_cmd_filter_keys,
+     "take keys away",
+     "filter delete NAME [KEYS] [OPTION...]\n"
+     "\n"
+     "tcf: one copy of each; gqf and sqf: the key. Keys that never went in should not be deleted:\n"
+     "as often as the filter's rate says another key goes.\n"
+     "\n" KEYS_HELP FORMAT_HELP("none (default), tsv (key and 1 or 0)", RAW_BITS)
+         OUTPUT_HELP JOB_HELP "Example: hspz-client filter delete seen old.txt\n",
+     {"NAME"}},
+    {"filter decrement",
+     hspz_cmd_filter_keys,
+     "lower the counts of keys",
+     "filter decrement NAME [KEYS] [OPTION...]\n"
+     "\n"
+     "By 1, or by what a second column says; at 0 a key is gone. gqf only.\n"
+     "\n" KEYS_HELP "  --counts            a second column has counts\n" FORMAT_HELP(
+         "none (default), tsv (key and 1 or 0)", RAW_BITS) OUTPUT_HELP JOB_HELP
+     "Example: hspz-client filter decrement kmers words.txt\n",
+     {"NAME"}},
+    {"filter enumerate",
+     hspz_cmd_filter_enumerate,
+     "write all entries",
+     "filter enumerate NAME [OPTION...]\n"
+     "\n"
+     "Writes fingerprint (the bits of the key's hash that are kept), value and count of each\n"
+     "entry: not of bloom and blocked.\n"
+     "\n"
+     "  --format FORMAT     tsv (default), or raw (three little-endian u64 each)\n"
+     "  --hex               fingerprints in hexadecimal\n"
+     "  -o, --output FILE   where to write; appears under its name only when whole\n"
+     "  --deadline SECONDS  give up when the server has not finished by then\n"
+     "\n"
+     "Example: hspz-client filter enumerate kmers -o kmers.tsv\n",
+     {"NAME"}},
+    {"filter merge",
+     hspz_cmd_filter_named,
+     "put into one filter what another has",
+     "filter merge NAME FROM\n"
+     "\n"
+     "Puts into NAME what FROM has, counts added up. Both are of one kind, seed and length of\n"
+     "fingerprints; not of tcf. FROM stays as it is.\n"
+     "\n"
+     "Example: hspz-client filter merge all lane1\n",
+     {"NAME", "FROM"}},
+    {"filter save",
+     hspz_cmd_filter_named,
+     "write a filter to the server's disk",
+     "filter save NAME\n"
+     "\n"
+     "Under its name, in the server's folder for filters.\n"
+     "\n"
+     "Example: hspz-client filter save seen\n",
+     {"NAME"}},
+    {"filter load",
+     hspz_cmd_filter_named,
+     "take up a filter that was saved",
+     "filter load NAME [--shared]\n"
+     "\n"
+     "  --shared   other tenants may read it, as TENANT/NAME\n"
+     "\n"
+     "Example: hspz-client filter load seen\n",
+     {"NAME"}},
+    {"filter drop",
+     hspz_cmd_filter_named,
+     "remove a filter",
+     "filter drop NAME [--saved]\n"
+     "\n"
+     "  --saved   what was saved under its name goes, too\n"
+     "\n"
+     "Example: hspz-client filter drop seen\n",
+     {"NAME"}},
+    {"filter list",
+     hspz_cmd_filter_named,
+     "list filters",
+     "filter list [--json]\n"
+     "\n"
+     "One line per filter that you may see: name, kind, whether it is shared, bytes in memory.\n"
+     "\n"
+     "Example: hspz-client filter list\n",
+     {NULL}},
+    {"filter stats",
+     hspz_cmd_filter_named,
+     "say what a filter is and how full",
+     "filter stats NAME [--json]\n"
+     "\n"
+     "Example: hspz-client filter stats seen\n",
+     {"NAME"}},
+};
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+#define PREFIX (sizeof("filter ") - 1)
+
+static int
+usage_error(const char *what, const char *value)
+{
+    fprintf(stderr, "hspz-client: filter: %s%s\nTry: hspz-client filter --help\n", what, value);
+    return HSPZ_EXIT_USAGE;
+}
+
+int
+hspz_cmd_filter(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv)
+{
+    if (argc < 2) {
+        return usage_error("a command is missing", "");
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        hspz_cli_print_help(command, stdout);
+        for (size_t i = 0; i < COMMAND_COUNT; i++) {
+            printf("  %-11s %s\n", commands[i].name + PREFIX, commands[i].summary);
+        }
+        printf("\nExample: hspz-client filter create --help\n");
+        return hspz_cli_finish_stdout();
+    }
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i].name + PREFIX, argv[1]) == 0) {
+            return commands[i].run(cli, &commands[i], argc - 1, argv + 1);
+        }
+    }
+    return usage_error("unknown command ", argv[1]);
+}

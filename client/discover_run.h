@@ -1,0 +1,17 @@
+/* A discover command: reads the query, asks for its anchors piece by piece, writes them. */
+#pragma once
+
+#include "client/cli.h"
+#include "client/rows.h"
+
+struct hspz_discover_run {
+    struct hspz_cli *cli;
+    const char *query; /* file, or NULL with */
+    const char *seeds; /* file */
+    const char *output;
+    enum hspz_format format;
+    struct hspz_discover_request request; /* without seeds and bases */
+};
+
+/* The exit status. */
+int hspz_discover_run(const struct hspz_discover_run *run);

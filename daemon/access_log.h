@@ -1,0 +1,18 @@
+/* The access log (option `access_log`): a line when a connection has said who it is, one for each
+ * request that ended, one when the connection is closed. In them and in those of jobs, `conn` and
+ * `id` (`job`) say what belongs together.
+ *
+ * Threads: the loop thread only. */
+#pragma once
+
+#include "daemon/conn.h"
+#include "protocol/message.h"
+#include "protocol/status.h"
+
+#include <stdint.h>
+
+void hspz_access_log_hello(const struct hspz_conn *conn, struct hspz_text client);
+/* `method` as it was asked for; `begin_ns` when it came (uv_hrtime). */
+void hspz_access_log_request(const struct hspz_conn *conn, uint32_t id, struct hspz_text method,
+                             enum hspz_status status, uint64_t begin_ns);
+void hspz_access_log_close(const struct hspz_conn *conn, const char *why);

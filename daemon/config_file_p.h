@@ -1,0 +1,31 @@
+/* Between config_file.c and config_tenants.c. */
+#pragma once
+
+#include "daemon/config_options.h"
+
+#include <jansson.h>
+
+/* What is being read, for messages. */
+struct hspz_document {
+    const char *path, *text;
+};
+
+#define HSPZ_NO_ITEM SIZE_MAX
+
+/* The line of a key of a valid document: `key` of the outermost object; `inner` of the object that
+ * is its value; or, when its value is a list of objects, `inner` of the one at `item` (NULL: the
+ * line where that begins). Keys written with escapes are not found: then it is the line before
+ * them. */
+unsigned hspz_config_line_of(const char *text, const char *key, size_t item, const char *inner);
+enum hspz_status hspz_config_wrong_type(const struct hspz_config_source *from, const json_t *value,
+                                        const char *want, struct hspz_error *err);
+HSPZ_MUST_USE enum hspz_status hspz_config_set_json_number(const struct hspz_option *o,
+                                                           void *record,
+                                                           const struct hspz_config_source *from,
+                                                           const json_t *value,
+                                                           struct hspz_error *err);
+/* config_tenants.c */
+HSPZ_MUST_USE enum hspz_status hspz_config_set_tenants(struct hspz_config *config,
+                                                       const struct hspz_document *doc,
+                                                       const struct hspz_config_source *from,
+                                                       json_t *value, struct hspz_error *err);

@@ -1,0 +1,58 @@
+/* One discover job: from the request to its one answer.
+ *
+ *   waiting   behind other jobs of its connection, for its index, or for a turn; holds its
+ *             request and a use of the index, nothing else
+ *   resting   begun in the engine; holds scratch memory until parked
+ *   working   a turn (or a park, or the end) is with a worker, which alone touches it then
+ *
+ * It is answered exactly once, on the loop: when done, failed, cancelled, past its deadline, or not
+ * at all when its connection is gone. A turn begins the job if need be and takes steps until it has
+ * had its time (daemon/scheduler.h); each part is sent as soon as it is made.
+ *
+ * Owns:    the request's frame, its count on the index, its engine job.
+ * Threads: the loop thread, but for the run function of its task. */
+#pragma once
+
+#include "daemon/catalog.h"
+#include "daemon/conn.h"
+#include "daemon/job.h"
+#include "daemon/scratch.h"
+#include "engine/engine.h"
+#include "protocol/message.h"
+#include "protocol/stream.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <xxhash.h>
+
+struct hspz_discover {
+    struct hspz_conn_job base;
+    bool checked; /* the index is the one that the request was made for */
+    struct hspz_scratch_user scratch;
+
+    /* The worker's while working. */
+    struct hspz_frame frame;
+    uint8_t *input; /* the payload, when it came through shared memory */
+    struct hspz_job_spec spec;
+    struct hspz_text want_digest, want_shape; /* in the frame */
+    uint64_t want_step;
+    struct hspz_served *served;
+    struct hspz_job *job;
+    XXH64_state_t *digest; /* NULL: not wanted */
+    struct hspz_buffer *buffers;
+    uint64_t turn_ns;       /* what the turn took */
+    uint64_t scratch_limit; /* most the job may hold to be stepped */
+    struct hspz_job_bytes bytes;
+    uint64_t first_step_ns, engine_ns;
+    uint64_t anchors, hsps, payload_bytes; /* produced */
+    bool ended;
+    struct hspz_error err; /* how it ended; HSPZ_OK: done */
+    struct hspz_job_totals totals;
+};
+
+/* Makes a job of a decoded request and queues it; the frame's bytes move in on success. Refusals
+ * (limits, unknown index, shutting down, ...) leave everything as it was. */
+HSPZ_MUST_USE enum hspz_status hspz_discover_start(struct hspz_conn *conn, uint32_t id,
+                                                   const struct hspz_discover_params *params,
+                                                   struct hspz_frame *frame,
+                                                   struct hspz_error *err);

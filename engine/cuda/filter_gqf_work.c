@@ -1,0 +1,249 @@
+/* What changes of a quotient filter share: how it lies in memory, scratch, and the merge. */
+#include "engine/cuda/cuda_status.h"
+#include "engine/cuda/filter_gqf.h"
+
+#define ALIGN 256u
+#define PIECE_MOST (UINT64_C(1) << 30)
+#define PIECE_LEAST (UINT64_C(1) << 12)
+#define SMALL_SHARE 16u
+
+static uint64_t
+aligned(uint64_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* ---- slots ---- */
+
+struct hspz_gqf_layout
+hspz_gqf_lay_out(const struct hspz_filter_plan *plan)
+{
+    const uint64_t slots = plan->spec.slots + plan->spare_slots;
+    const uint64_t blocks = hspz_cuda_quotient_blocks(slots);
+    struct hspz_gqf_layout l;
+    l.marks = aligned(slots * (plan->spec.slot_bits / 8) + HSPZ_CUDA_QUOTIENT_PAD);
+    l.offsets = l.marks + aligned(blocks * 4 * sizeof(uint64_t));
+    l.bytes = l.offsets + aligned(blocks * sizeof(uint16_t));
+    return l;
+}
+
+struct hspz_cuda_quotient
+hspz_gqf_view_of(const struct hspz_filter_plan *plan, uint64_t salt, void *memory)
+{
+    const struct hspz_gqf_layout l = hspz_gqf_lay_out(plan);
+    struct hspz_cuda_quotient q = {
+        .quotients = plan->spec.slots,
+        .slots = plan->spec.slots + plan->spare_slots,
+        .salt = salt,
+        .remainder_bits = plan->remainder_bits,
+        .value_bits = plan->spec.value_bits,
+        .slot_bits = plan->spec.slot_bits,
+        .fingerprint_bits = plan->quotient_bits + plan->remainder_bits,
+        .set = plan->spec.kind != HSPZ_FILTER_GQF,
+    };
+    if (memory != NULL) {
+        q.symbols = memory;
+        q.marks = (uint64_t *)((char *)memory + l.marks);
+        q.offsets = (uint16_t *)(void *)((char *)memory + l.offsets);
+    }
+    return q;
+}
+
+/* ---- numbers ---- */
+
+enum hspz_status
+hspz_gqf_numbers_get(const struct hspz_filter *f, struct hspz_gqf_numbers *out,
+                     struct hspz_error *err)
+{
+    struct hspz_cuda_filter_counts counts;
+    const enum hspz_status status = hspz_cuda_filter_counts_get(f, &counts, err);
+    if (status == HSPZ_OK) {
+        *out = (struct hspz_gqf_numbers){counts.entries, counts.used,
+                                         (hspz_gqf_total)counts.total_high << 64 | counts.total};
+    }
+    return status;
+}
+
+static enum hspz_status
+set_numbers(struct hspz_filter *f, const struct hspz_gqf_numbers *numbers, struct hspz_error *err)
+{
+    const struct hspz_cuda_filter_counts counts = {.entries = numbers->entries,
+                                                   .used = numbers->used,
+                                                   .total = (uint64_t)numbers->total,
+                                                   .total_high = (uint64_t)(numbers->total >> 64)};
+    return hspz_cuda_filter_counts_set(f, &counts, err);
+}
+
+static hspz_gqf_total
+halves(const unsigned long long sums[2])
+{
+    return sums[0] + ((hspz_gqf_total)sums[1] << 32);
+}
+
+/* ---- scratch of a change ---- */
+
+static uint64_t
+put(uint64_t *at, uint64_t bytes)
+{
+    const uint64_t here = *at;
+    *at += aligned(bytes);
+    return here;
+}
+
+/* Places from `memory` on; how much of it is needed. */
+static uint64_t
+lay_out(struct hspz_gqf_work *w, const struct hspz_gqf_needs *needs, uint64_t count,
+        uintptr_t memory)
+{
+    const uint64_t key_bytes = needs->wide ? 16 : 8;
+    uint64_t at = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        w->keys[i] = (void *)(memory + put(&at, count * key_bytes));
+        w->indices[i] =
+            needs->indices ? (uint32_t *)(memory + put(&at, count * sizeof(uint32_t))) : NULL;
+        w->counts[i] =
+            needs->counts ? (uint64_t *)(memory + put(&at, count * sizeof(uint64_t))) : NULL;
+    }
+    w->counted = (uint32_t *)(memory + put(&at, sizeof(uint32_t)));
+    w->bounds = (uint64_t *)(memory + put(&at, (w->tiles + 1) * sizeof(uint64_t)));
+    w->states = (void *)(memory + put(&at, (w->tiles + 1) * sizeof(*w->states)));
+    w->before = (void *)(memory + put(&at, (w->tiles + 1) * sizeof(*w->before)));
+    w->tally = (void *)(memory + put(&at, sizeof(*w->tally)));
+    w->temp = (void *)(memory + put(&at, w->temp_bytes));
+    return at;
+}
+
+enum hspz_status
+hspz_gqf_check(const struct hspz_gqf_work *w, cudaError_t error, struct hspz_error *err)
+{
+    return hspz_cuda_check(error, w->f->device->label, "working on a quotient filter", err);
+}
+
+enum hspz_status
+hspz_gqf_work_open(struct hspz_gqf_work *w, struct hspz_filter *f,
+                   const struct hspz_filter_plan *made, const struct hspz_gqf_needs *needs,
+                   uint64_t count, cudaStream_t stream, struct hspz_error *err)
+{
+    *w = (struct hspz_gqf_work){.f = f, .stream = stream, .full_slots = made->full_slots};
+    w->wide = needs->wide;
+    w->tiles = hspz_cuda_quotient_tiles(made->spec.slots);
+    w->capacity = count < PIECE_MOST ? count : PIECE_MOST;
+    /* What was put on the stream before may have changed the numbers. */
+    enum hspz_status status = hspz_gqf_check(w, cudaStreamSynchronize(stream), err);
+    if (status == HSPZ_OK) {
+        status = hspz_gqf_numbers_get(f, &w->numbers, err);
+    }
+    if (status == HSPZ_OK) {
+        w->made_bytes = hspz_gqf_lay_out(made).bytes;
+        status = hspz_cuda_buffer_reserve(f->device, &f->extra, w->made_bytes, err);
+    }
+    while (status == HSPZ_OK) {
+        status =
+            hspz_gqf_check(w,
+                           hspz_cuda_quotient_temp_bytes(w->capacity, needs->key_bits, needs->wide,
+                                                         w->tiles, &w->temp_bytes),
+                           err);
+        if (status == HSPZ_OK) {
+            const uint64_t bytes = lay_out(w, needs, w->capacity, 0);
+            status = hspz_cuda_buffer_reserve(f->device, &f->scratch, bytes, err);
+        }
+        if (status != HSPZ_E_OUT_OF_MEMORY || w->capacity <= PIECE_LEAST) {
+            break;
+        }
+        w->capacity /= 2;
+        status = HSPZ_OK;
+    }
+    if (status == HSPZ_OK) {
+        (void)lay_out(w, needs, w->capacity, (uintptr_t)f->scratch.data);
+        w->old =
+            hspz_gqf_view_of(&f->plan, f->salt, w->numbers.entries > 0 ? f->arrays[0].data : NULL);
+        w->made = hspz_gqf_view_of(made, f->salt, f->extra.data);
+    }
+    return status;
+}
+
+/* ---- one change ---- */
+
+enum hspz_status
+hspz_gqf_merge_items(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_items *items,
+                     bool write, struct hspz_cuda_quotient_tally *out, struct hspz_error *err)
+{
+    cudaError_t error = hspz_cuda_launch_quotient_bounds(&w->made, items, w->bounds, w->stream);
+    if (error == cudaSuccess) {
+        error = hspz_cuda_launch_quotient_measure(&w->old, &w->made, items, w->bounds, w->states,
+                                                  w->tally, w->stream);
+    }
+    if (error == cudaSuccess) {
+        error = hspz_cuda_launch_quotient_scan(&w->made, w->full_slots, w->states, w->before,
+                                               w->tally, w->temp, w->temp_bytes, w->stream);
+    }
+    if (error == cudaSuccess && write) {
+        error = cudaMemsetAsync(w->f->extra.data, 0, w->made_bytes, w->stream);
+    }
+    if (error == cudaSuccess && write) {
+        error = hspz_cuda_launch_quotient_write(&w->old, &w->made, items, w->bounds, w->before,
+                                                w->tally, w->stream);
+    }
+    if (error == cudaSuccess) {
+        error = cudaMemcpyAsync(out, w->tally, sizeof(*out), cudaMemcpyDeviceToHost, w->stream);
+    }
+    if (error == cudaSuccess) {
+        error = cudaStreamSynchronize(w->stream);
+    }
+    return hspz_gqf_check(w, error, err);
+}
+
+/* Whether items are so few, and there is so much room, that most find their place nearby. */
+static bool
+is_small(const struct hspz_gqf_work *w, const struct hspz_cuda_quotient_items *items)
+{
+    return items->op == HSPZ_FILTER_INSERT && !items->wide && w->numbers.entries > 0 &&
+           items->count <= w->made.quotients / SMALL_SHARE &&
+           w->numbers.used <= w->made.quotients / 5 * 4;
+}
+
+enum hspz_status
+hspz_gqf_place_items(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_items *items,
+                     struct hspz_cuda_quotient_tally *out, bool *placed, struct hspz_error *err)
+{
+    *placed = false;
+    if (!is_small(w, items)) {
+        return HSPZ_OK;
+    }
+    cudaError_t error = cudaMemcpyAsync(w->f->extra.data, w->f->arrays[0].data, w->made_bytes,
+                                        cudaMemcpyDeviceToDevice, w->stream);
+    if (error == cudaSuccess) {
+        error = hspz_cuda_launch_quotient_place(&w->made, items, w->tally, w->stream);
+    }
+    if (error == cudaSuccess) {
+        error = cudaMemcpyAsync(out, w->tally, sizeof(*out), cudaMemcpyDeviceToHost, w->stream);
+    }
+    if (error == cudaSuccess) {
+        error = cudaStreamSynchronize(w->stream);
+    }
+    if (error == cudaSuccess) {
+        out->used += w->numbers.used;
+        *placed = out->refused[0] == 0 && out->used <= w->full_slots;
+    }
+    if (error == cudaSuccess && !*placed) {
+        error = cudaMemsetAsync(w->tally, 0, sizeof(*w->tally), w->stream);
+    }
+    out->fits = *placed;
+    return hspz_gqf_check(w, error, err);
+}
+
+enum hspz_status
+hspz_gqf_take_over(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_tally *tally,
+                   struct hspz_error *err)
+{
+    struct hspz_filter *f = w->f;
+    w->numbers.entries += tally->come - tally->gone;
+    w->numbers.total += halves(tally->come_sums) - halves(tally->gone_sums);
+    w->numbers.used = tally->used;
+    const struct hspz_cuda_buffer old = f->arrays[0];
+    f->arrays[0] = f->extra;
+    f->extra = old;
+    w->old = hspz_gqf_view_of(&f->plan, f->salt, w->numbers.entries > 0 ? f->arrays[0].data : NULL);
+    w->made = hspz_gqf_view_of(&f->plan, f->salt, f->extra.data);
+    return set_numbers(f, &w->numbers, err);
+}

@@ -1,0 +1,101 @@
+/* What the CUDA filters share: a filter is the arrays of its image in device memory, and a kind
+ * says what is done with them. A kind's table of hspz_filter_ops has the functions below, and its
+ * own where it keeps its content in another way. */
+#pragma once
+
+#include "engine/cpu/filter_p.h"
+#include "engine/cuda/buffer.h"
+#include "engine/cuda/filter.h"
+
+struct hspz_cuda_filter_kind {
+    unsigned ops;  /* bit op: it can do that */
+    bool in_order; /* once a key was refused, so are all behind it */
+    /* Bytes of each array of the image. */
+    void (*sizes)(const struct hspz_filter_plan *plan, uint64_t bytes[HSPZ_FILTER_ARRAYS]);
+    /* Puts a call's work on the stream. It has keys, the kind can do it, the device is current. */
+    HSPZ_MUST_USE enum hspz_status (*run)(struct hspz_filter *f,
+                                          const struct hspz_cuda_filter_call *call,
+                                          cudaStream_t stream, struct hspz_error *err);
+    /* After the arrays of an image were copied: what is wrong with them, or NULL. NULL: any are
+     * right. */
+    HSPZ_MUST_USE enum hspz_status (*check)(struct hspz_filter *f, const char **damage,
+                                            struct hspz_error *err);
+};
+
+/* Staging of host calls. */
+enum hspz_cuda_filter_staged {
+    HSPZ_CUDA_FILTER_KEYS,
+    HSPZ_CUDA_FILTER_VALUES,
+    HSPZ_CUDA_FILTER_COUNTS,
+    HSPZ_CUDA_FILTER_FOUND,
+    HSPZ_CUDA_FILTER_YES,
+    HSPZ_CUDA_FILTER_RESULT,
+    HSPZ_CUDA_FILTER_STAGED
+};
+
+struct hspz_filter {
+    struct hspz_filter_plan plan;
+    const struct hspz_cuda_filter_kind *kind;
+    struct hspz_cuda_device *device;
+    uint64_t salt;
+    struct hspz_cuda_buffer arrays[HSPZ_FILTER_ARRAYS];
+    uint64_t bytes[HSPZ_FILTER_ARRAYS];
+    struct hspz_cuda_buffer counts;  /* struct hspz_cuda_filter_counts */
+    struct hspz_cuda_buffer scratch; /* of calls that write */
+    struct hspz_cuda_buffer extra;   /* what else a kind keeps */
+    /* Of host calls. */
+    cudaStream_t stream;
+    pthread_mutex_t mutex; /* guards staging */
+    struct hspz_cuda_buffer staging[HSPZ_CUDA_FILTER_STAGED];
+};
+
+extern const struct hspz_filter_ops hspz_cuda_filter_bloom; /* blocked, too */
+extern const struct hspz_filter_ops hspz_cuda_filter_tcf;
+extern const struct hspz_filter_ops hspz_cuda_filter_gqf; /* sqf, rsqf, too */
+
+/* The filter's device becomes the current one; arrays are zero. */
+HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_make(const struct hspz_filter_plan *plan,
+                                                     const struct hspz_cuda_filter_kind *kind,
+                                                     struct hspz_filter **out,
+                                                     struct hspz_error *err);
+void hspz_cuda_filter_destroy(struct hspz_filter **filter);
+const struct hspz_filter_plan *hspz_cuda_filter_plan_of(const struct hspz_filter *f);
+/* hspz_filter_ops.run: host arrays in pieces through hspz_cuda_filter_run. */
+HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_run_host(struct hspz_filter *f,
+                                                         struct hspz_filter_call *call,
+                                                         struct hspz_error *err);
+HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_copy(const struct hspz_filter *f,
+                                                     struct hspz_filter **out,
+                                                     struct hspz_error *err);
+HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_save(const struct hspz_filter *f,
+                                                     struct hspz_filter_image *out,
+                                                     struct hspz_error *err);
+HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_load(const struct hspz_filter_plan *plan,
+                                                     const struct hspz_cuda_filter_kind *kind,
+                                                     const struct hspz_filter_image *image,
+                                                     struct hspz_filter **out,
+                                                     struct hspz_error *err);
+
+/* Memory of so many bytes, zeroed on the stream when it is new. */
+HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_zeroed(struct hspz_filter *f,
+                                                       struct hspz_cuda_buffer *buffer,
+                                                       uint64_t bytes, cudaStream_t stream,
+                                                       struct hspz_error *err);
+
+/* So many locks in `extra`, cleared when they are new. */
+HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_locks(struct hspz_filter *f, uint64_t count,
+                                                      cudaStream_t stream, struct hspz_error *err);
+/* The same for kernels of a caller's own, which may come on any stream: waits for it. */
+HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_locks_now(struct hspz_filter *f, uint64_t count,
+                                                          struct hspz_error *err);
+
+/* Waits for the filter's stream. */
+HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_wait(const struct hspz_filter *f, const char *what,
+                                                     struct hspz_error *err);
+/* Entries and total, and what else a kind counts. */
+HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_counts_get(const struct hspz_filter *f,
+                                                           struct hspz_cuda_filter_counts *out,
+                                                           struct hspz_error *err);
+HSPZ_MUST_USE enum hspz_status
+hspz_cuda_filter_counts_set(struct hspz_filter *f, const struct hspz_cuda_filter_counts *counts,
+                            struct hspz_error *err);

@@ -1,0 +1,198 @@
+/* Quotient filters on a device: how they lie there, and the kernels that work on them, as calls
+ * (engine/cuda/kernels/launch.h says how those behave).
+ *
+ * Symbols and marks are those of engine/cpu/quotient.h, bit for bit: they depend on the entries
+ * alone. Both marks of 128 slots are one sector, so that a look-up reads one for the marks and, for
+ * most runs, one for the symbols; offsets are so few that the cache holds them.
+ *
+ * A change is a list of sorted items that is merged with what is there into new slots, in tiles of
+ * quotients: `measure` finds what each tile's runs come to, a scan where they begin, `write` puts
+ * them there. No item and no tile waits for another. */
+#pragma once
+
+#include "engine/cuda/kernels/filter_launch.h"
+#include "engine/filter.h"
+#include "engine/filter_hash.h"
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HSPZ_CUDA_QUOTIENT_BLOCK 128u  /* slots whose marks are one sector */
+#define HSPZ_CUDA_QUOTIENT_FAR 0xffffu /* offset: so many or more */
+#define HSPZ_CUDA_QUOTIENT_TILE 1024u  /* quotients a thread block works on */
+#define HSPZ_CUDA_QUOTIENT_PAD 16u     /* bytes behind the symbols that can be read */
+#define HSPZ_CUDA_QUOTIENT_ITEMS_MAX (UINT64_C(1) << 31) /* of one change */
+
+/* Slots and what they mean; passed by value. */
+struct hspz_cuda_quotient {
+    uint64_t *marks;   /* a block: its occupied bits, two words; its runend bits, two words */
+    uint16_t *offsets; /* a block: slots from its first on that runs of earlier ones take */
+    void *symbols;     /* slot_bits each */
+    uint64_t quotients, slots; /* slots: with the spare ones */
+    uint64_t salt;
+    unsigned remainder_bits, value_bits, slot_bits, fingerprint_bits;
+    bool set; /* counts stay 1 */
+};
+static inline HSPZ_HOST_DEVICE uint64_t
+hspz_cuda_quotient_blocks(uint64_t slots)
+{
+    return (slots + HSPZ_CUDA_QUOTIENT_BLOCK - 1) / HSPZ_CUDA_QUOTIENT_BLOCK;
+}
+static inline HSPZ_HOST_DEVICE uint64_t
+hspz_cuda_quotient_tiles(uint64_t quotients)
+{
+    return (quotients + HSPZ_CUDA_QUOTIENT_TILE - 1) / HSPZ_CUDA_QUOTIENT_TILE;
+}
+
+/* What is asked for, sorted: of inserts, fingerprint << value_bits | value; else fingerprints. */
+struct hspz_cuda_quotient_items {
+    enum hspz_filter_op op;
+    const void *keys;        /* u64; of wide ones, two of them */
+    bool wide;               /* fingerprint and value have more than 64 bits */
+    const uint64_t *counts;  /* keys are distinct, and each is there so often; NULL: once */
+    const uint32_t *indices; /* which key of the call each is, ascending among equal ones; may be
+                                NULL but for insert_if_absent with values */
+    const uint64_t *values;  /* of insert_if_absent, by index; may be NULL */
+    uint64_t count;          /* up to HSPZ_CUDA_QUOTIENT_ITEMS_MAX */
+    const uint32_t *counted; /* how many there are really, at most `count`; NULL: as many */
+};
+
+/* Where runs that would begin at e end when they are laid out: at max(e + length, least). */
+struct hspz_cuda_quotient_state {
+    uint64_t length, least;
+};
+
+/* What a change comes to. Sums of counts are kept in two halves of 32 bits. */
+struct hspz_cuda_quotient_tally {
+    unsigned long long used, end;  /* slots, and the one behind the last */
+    unsigned long long gone, come; /* entries of runs that change, before and after */
+    unsigned long long gone_sums[2], come_sums[2]; /* their counts */
+    unsigned long long yes_count;
+    unsigned long long refused[2]; /* items that were not placed; the second is 0 */
+    unsigned fits;                 /* else nothing is written */
+};
+
+/* Keys to items, not sorted yet: fingerprints, with values (NULL: 0) below them if `with_values`;
+ * indices[i] = i where those are wanted. */
+cudaError_t hspz_cuda_launch_quotient_hash(const struct hspz_cuda_quotient *q, const uint64_t *keys,
+                                           const uint64_t *values, uint64_t count, bool with_values,
+                                           bool wide, void *items, uint32_t *indices,
+                                           cudaStream_t stream);
+
+/* Memory for the sort and the sums, for so many. */
+cudaError_t hspz_cuda_quotient_temp_bytes(uint64_t count, unsigned key_bits, bool wide,
+                                          uint64_t tiles, size_t *bytes);
+/* Stable. keys[*now] and indices[*now] (unless NULL) are sorted; *now moves. */
+cudaError_t hspz_cuda_launch_quotient_sort(void *const keys[2], uint32_t *const indices[2],
+                                           unsigned *now, uint64_t count, unsigned key_bits,
+                                           bool wide, void *temp, size_t temp_bytes,
+                                           cudaStream_t stream);
+/* out[i] = counts[indices[i]]. */
+cudaError_t hspz_cuda_launch_quotient_gather(const uint64_t *counts, const uint32_t *indices,
+                                             uint64_t count, uint64_t *out, cudaStream_t stream);
+/* Distinct keys and their sums, which saturate; *out_count says how many. */
+cudaError_t hspz_cuda_launch_quotient_reduce(const void *keys, const uint64_t *counts,
+                                             uint64_t count, bool wide, void *out_keys,
+                                             uint64_t *out_counts, uint32_t *out_count, void *temp,
+                                             size_t temp_bytes, cudaStream_t stream);
+/* Sums of the counts of equal keys before each one; they saturate. */
+cudaError_t hspz_cuda_launch_quotient_before(const void *keys, const uint64_t *counts,
+                                             uint64_t count, bool wide, uint64_t *before,
+                                             void *temp, size_t temp_bytes, cudaStream_t stream);
+
+/* The first item of each tile, and behind them their number. */
+cudaError_t hspz_cuda_launch_quotient_bounds(const struct hspz_cuda_quotient *q,
+                                             const struct hspz_cuda_quotient_items *items,
+                                             uint64_t *bounds, cudaStream_t stream);
+/* states[tile], and the tally's gone and come, which were 0. `old` has no marks when it is empty.
+ * Only the sizes of `made` matter. */
+cudaError_t hspz_cuda_launch_quotient_measure(const struct hspz_cuda_quotient *old,
+                                              const struct hspz_cuda_quotient *made,
+                                              const struct hspz_cuda_quotient_items *items,
+                                              const uint64_t *bounds,
+                                              struct hspz_cuda_quotient_state *states,
+                                              struct hspz_cuda_quotient_tally *tally,
+                                              cudaStream_t stream);
+/* States of what is before each tile, from those of the tiles; and the rest of the tally. */
+cudaError_t hspz_cuda_launch_quotient_scan(const struct hspz_cuda_quotient *made,
+                                           uint64_t full_slots,
+                                           const struct hspz_cuda_quotient_state *states,
+                                           struct hspz_cuda_quotient_state *before,
+                                           struct hspz_cuda_quotient_tally *tally, void *temp,
+                                           size_t temp_bytes, cudaStream_t stream);
+/* Into `made`, whose symbols and marks are zero; when it fits. */
+cudaError_t hspz_cuda_launch_quotient_write(const struct hspz_cuda_quotient *old,
+                                            const struct hspz_cuda_quotient *made,
+                                            const struct hspz_cuda_quotient_items *items,
+                                            const uint64_t *bounds,
+                                            const struct hspz_cuda_quotient_state *before,
+                                            const struct hspz_cuda_quotient_tally *tally,
+                                            cudaStream_t stream);
+
+/* An insert of few items into the slots themselves: used grows, and gone, come and refused are
+ * added to. With one that is refused the slots are no good any more. */
+cudaError_t hspz_cuda_launch_quotient_place(const struct hspz_cuda_quotient *q,
+                                            const struct hspz_cuda_quotient_items *items,
+                                            struct hspz_cuda_quotient_tally *tally,
+                                            cudaStream_t stream);
+
+#define HSPZ_CUDA_QUOTIENT_REGION 256u /* slots of a lock */
+
+/* For threads that insert by themselves (engine/cuda/kernels/quotient_point.cuh). */
+struct hspz_cuda_quotient_point {
+    struct hspz_cuda_quotient q;
+    uint32_t *locks; /* a region, and one behind; 0: free */
+    struct hspz_cuda_filter_counts *counts;
+};
+static inline HSPZ_HOST_DEVICE uint64_t
+hspz_cuda_quotient_locks(uint64_t quotients)
+{
+    return (quotients + HSPZ_CUDA_QUOTIENT_REGION - 1) / HSPZ_CUDA_QUOTIENT_REGION + 1;
+}
+/* An insert, a thread a key; left[i] is how often key i did not go in, and those that did not are
+ * added to *refused. */
+cudaError_t hspz_cuda_launch_quotient_points(const struct hspz_cuda_quotient_point *point,
+                                             const uint64_t *keys, const uint64_t *values,
+                                             const uint64_t *counts, uint64_t count, uint64_t *left,
+                                             unsigned long long *refused, cudaStream_t stream);
+
+/* What a change answers, asked of the slots before it: yes (words that are zero; may be NULL),
+ * found (insert_if_absent; may be NULL), and the tally's yes_count. Items are not reduced, and have
+ * indices unless neither is wanted; `before` (of decrement) has the sums before each, NULL: as
+ * many as equal ones before it. */
+cudaError_t hspz_cuda_launch_quotient_answer(const struct hspz_cuda_quotient *q,
+                                             const struct hspz_cuda_quotient_items *items,
+                                             const uint64_t *before, uint32_t *yes, uint64_t *found,
+                                             struct hspz_cuda_quotient_tally *tally,
+                                             cudaStream_t stream);
+/* Query and count, of keys as they are given. yes (whole words) and found may be NULL; adds to
+ * *yes_count. */
+cudaError_t hspz_cuda_launch_quotient_look(const struct hspz_cuda_quotient *q, const uint64_t *keys,
+                                           uint64_t count, bool counts, uint32_t *yes,
+                                           uint64_t *found, unsigned long long *yes_count,
+                                           cudaStream_t stream);
+/* The first `inside` bits of `count` are set, in whole words. */
+cudaError_t hspz_cuda_launch_quotient_prefix(uint32_t *yes, uint64_t count, uint64_t inside,
+                                             cudaStream_t stream);
+
+/* Adds to a result. */
+cudaError_t hspz_cuda_launch_quotient_result(struct hspz_cuda_filter_result *result, uint64_t yes,
+                                             uint64_t refused, cudaStream_t stream);
+
+/* Entries of the tiles first .. first + tiles - 1: how many each has, and then, with exclusive sums
+ * of those, all of them: as items of an insert, and their counts. */
+cudaError_t hspz_cuda_launch_quotient_tell(const struct hspz_cuda_quotient *q, uint64_t first,
+                                           uint64_t tiles, uint64_t *numbers, cudaStream_t stream);
+cudaError_t hspz_cuda_launch_quotient_list(const struct hspz_cuda_quotient *q, uint64_t first,
+                                           uint64_t tiles, const uint64_t *offsets, bool wide,
+                                           void *keys, uint64_t *counts, cudaStream_t stream);
+/* In place, exclusive; sums[count] is the sum of all, numbers[count] what is there before. */
+cudaError_t hspz_cuda_launch_quotient_sums(uint64_t *numbers, uint64_t count, void *temp,
+                                           size_t temp_bytes, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,81 @@
+#include "protocol/columns.h"
+
+static uint32_t
+u32_at(const uint8_t *b)
+{
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+static void
+put_u32(uint8_t *b, uint32_t value)
+{
+    b[0] = (uint8_t)value;
+    b[1] = (uint8_t)(value >> 8);
+    b[2] = (uint8_t)(value >> 16);
+    b[3] = (uint8_t)(value >> 24);
+}
+
+enum hspz_status
+hspz_columns_open(struct hspz_span payload, uint64_t anchors, struct hspz_columns *out,
+                  struct hspz_error *err)
+{
+    const uint64_t refs_len = anchors * HSPZ_COLUMN_REF_BYTES;
+    if (anchors > payload.len / HSPZ_COLUMN_REF_BYTES ||
+        (payload.len - refs_len) % HSPZ_RUN_BYTES != 0) {
+        return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "columns: %zu bytes for %llu anchors",
+                              payload.len, (unsigned long long)anchors);
+    }
+    const struct hspz_columns columns = {
+        .runs = payload.bytes,
+        .run_count = (payload.len - refs_len) / HSPZ_RUN_BYTES,
+        .refs = payload.bytes + (payload.len - refs_len),
+        .count = anchors,
+    };
+    uint64_t sum = 0;
+    for (size_t i = 0; i < columns.run_count; i++) {
+        const uint32_t count = u32_at(columns.runs + i * HSPZ_RUN_BYTES + 4);
+        if (count == 0) {
+            return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "columns: run %zu is empty", i);
+        }
+        sum += count;
+    }
+    if (sum != anchors) {
+        return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "columns: runs of %llu anchors, not of %llu",
+                              (unsigned long long)sum, (unsigned long long)anchors);
+    }
+    *out = columns;
+    return HSPZ_OK;
+}
+
+size_t
+hspz_columns_read(const struct hspz_columns *columns, struct hspz_columns_place *place,
+                  uint8_t *packed, size_t most)
+{
+    size_t done = 0;
+    while (done < most && place->run < columns->run_count) {
+        const uint8_t *run = columns->runs + place->run * HSPZ_RUN_BYTES;
+        const uint32_t query = u32_at(run);
+        /* Columns in memory that somebody else can write may not be what they were when opened. */
+        const uint32_t count = u32_at(run + 4);
+        const uint32_t left = count > place->used ? count - place->used : 0;
+        const size_t there = columns->count - place->anchor;
+        size_t now = left < most - done ? left : most - done;
+        now = now < there ? now : there;
+        const uint8_t *refs = columns->refs + place->anchor * HSPZ_COLUMN_REF_BYTES;
+        for (size_t i = 0; i < now; i++) {
+            uint8_t *anchor = packed + (done + i) * HSPZ_ANCHOR_BYTES;
+            put_u32(anchor, u32_at(refs + i * HSPZ_COLUMN_REF_BYTES));
+            put_u32(anchor + 4, query);
+        }
+        done += now;
+        place->anchor += now;
+        place->used += (uint32_t)now;
+        if (now == left) {
+            place->run++;
+            place->used = 0;
+        } else if (now == there) {
+            break;
+        }
+    }
+    return done;
+}

@@ -1,0 +1,171 @@
+"""hspz-client and a server that shares memory: as it should, and as it should not. What comes is held against the same
+stub's stream."""
+
+import array
+import fcntl
+import os
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import msgpack
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from stub import Index, Stub  # noqa: E402
+
+CLIENT = os.path.join(os.environ["HSPZ_BUILD"], "client", "hspz-client")
+F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
+RING, PLACE, INPUT = 1 << 20, 4096, 1 << 16
+
+
+class Placing:
+    """A socket to which parts are sent as places of a ring."""
+
+    def __init__(self, peer, server):
+        self.peer, self.server, self.at = peer, server, 0
+
+    def __getattr__(self, name):
+        return getattr(self.peer, name)
+
+    def sendall(self, data):
+        message = msgpack.unpackb(data)
+        if message[0] == 2:
+            payload = message[2][1]
+            os.pwrite(self.server.ring, payload, self.at)
+            offset, length = self.server.faults.get("place", (self.at, len(payload)))
+            message[2][1] = {"offset": offset, "length": length}
+            self.at += PLACE
+            self.server.parts_sent = self.at // PLACE
+            assert self.at <= RING
+            data = msgpack.packb(message)
+        self.peer.sendall(data)
+
+
+class ShmStub(Stub):
+    def __init__(self, *args, **more):
+        self.freed = []
+        self.ring = self.input = -1
+        self.served = threading.Event()
+        super().__init__(*args, **more)
+
+    def serve(self, peer):
+        super().serve(peer)
+        self.served.set()
+
+    def memory(self, name, size):
+        fd = os.memfd_create(name, os.MFD_ALLOW_SEALING)
+        os.ftruncate(fd, size)
+        if not self.faults.get("unsealed"):
+            fcntl.fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK)
+        return fd
+
+    def answer(self, peer, message):
+        if message[0] == 2:
+            assert message[1] == "shm.free", message
+            self.freed += message[2]
+            return None
+        if message[2] != "shm.open":
+            return super().answer(peer, message)
+        if "refuse_shm" in self.faults:
+            return self.reply(peer, message[1], error={"code": self.faults["refuse_shm"],
+                                                       "message": "none is left"})
+        self.ring = self.memory("ring", RING - self.faults.get("short", 0))
+        self.input = self.memory("input", INPUT)
+        fds = array.array("i", [self.ring, self.input, self.input][:self.faults.get("fds", 2)])
+        reply = msgpack.packb([1, message[1], None, self.faults.get(
+            "sizes", {"ring_bytes": RING, "input_bytes": INPUT})])
+        peer.sendmsg([reply], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)] if fds else [])
+        return None
+
+    def discover(self, peer, job, params):
+        self.transport = params.pop("transport", "stream")
+        places = [params.get("seeds"), params.get("query", {}).get("bases")]
+        self.placed = [p for p in places if isinstance(p, dict)]
+        for place in self.placed:
+            data = os.pread(self.input, place["length"], place["offset"])
+            if "seeds" in params:
+                params["seeds"] = data
+            else:
+                params["query"]["bases"] = data
+        return super().discover(Placing(peer, self) if self.transport == "shm" else peer, job,
+                                params)
+
+
+class ShmClientTest(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="hspz-shm-")
+        self.addCleanup(shutil.rmtree, self.dir)
+        rng = random.Random(12)
+        refs = [("r", "".join(rng.choices("ACGT", k=6000)))]
+        self.index = Index(refs, per_block=3)
+        self.query = os.path.join(self.dir, "q.fa")
+        with open(self.query, "w", encoding="ascii") as file:
+            file.write(">q\n" + refs[0][1][500:1100] + "".join(rng.choices("ACGT", k=4000)) + "\n")
+        self.truth = self.run_client(transport="stream")[0].stdout
+        self.assertGreater(len(self.truth), 100)
+
+    def run_client(self, *args, transport="auto", status=0, **faults):
+        with ShmStub(os.path.join(self.dir, "s.sock"), self.index, **faults) as server:
+            done = subprocess.run([CLIENT, "--server", server.address, "--timeout", "5", "discover",
+                                   "ref", self.query, "--format", "packed", "--transport",
+                                   transport, *args], capture_output=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertTrue(server.served.wait(20))
+        return done, server
+
+    def test_parts_and_requests_go_through_shared_memory(self):
+        for encoding in ("packed", "columnar"):
+            for transport in ("auto", "shm"):
+                done, server = self.run_client("--encoding", encoding, transport=transport)
+                self.assertEqual(done.stdout, self.truth)
+                self.assertEqual(server.transport, "shm")
+                self.assertEqual(len(server.placed), 1)
+                # Each place was given back, in order, once.
+                self.assertGreater(len(server.freed), 20)
+                self.assertEqual(server.freed, [PLACE * i for i in range(len(server.freed))])
+                self.assertEqual(len(server.freed), server.parts_sent)
+        self.assertEqual(self.run_client(transport="stream")[1].transport, "stream")
+
+    def test_what_a_server_cannot_share_comes_by_the_stream(self):
+        for faults in ({"refuse_shm": "quota_exceeded"}, {"refuse_shm": "unknown_method"},
+                       {"refuse_shm": "unsupported"}, {"fds": 0}, {"fds": 1}, {"unsealed": True},
+                       {"short": 4096}, {"short": RING}, {"sizes": {}},
+                       {"sizes": {"ring_bytes": 2**63, "input_bytes": 0}},
+                       {"sizes": {"ring_bytes": 0, "input_bytes": 0}}):
+            with self.subTest(**faults):
+                done, server = self.run_client(**faults)
+                self.assertEqual(done.stdout, self.truth)
+                self.assertEqual(server.transport, "stream")
+                done, server = self.run_client(transport="shm", status=1, **faults)
+                self.assertEqual(done.stdout, b"")
+                self.assertTrue(done.stderr)
+        # One descriptor too many is let go.
+        self.assertEqual(self.run_client(fds=3)[0].stdout, self.truth)
+
+    def test_an_input_that_is_too_small_is_not_used(self):
+        sizes = {"ring_bytes": RING, "input_bytes": 4600}
+        done, server = self.run_client(sizes=sizes)
+        self.assertEqual((len(server.placed), done.stdout), (1, self.truth))
+        done, server = self.run_client(sizes=dict(sizes, input_bytes=4500))
+        self.assertEqual((len(server.placed), done.stdout), (0, self.truth))
+
+    def test_places_outside_the_ring_end_it(self):
+        for place in ((RING, 160), (RING - 8, 160), (2**64 - 8, 160), (2**64 - 160, 160)):
+            with self.subTest(place=place):
+                done, _ = self.run_client(status=1, place=place)
+                self.assertIn(b"outside the shared memory", done.stderr)
+        done, _ = self.run_client(status=1, place=(8, 2**63))
+        self.assertIn(b"not valid", done.stderr)
+
+    def test_what_is_not_what_was_promised_is_noticed(self):
+        done, _ = self.run_client(status=1, place=(RING - PLACE, 160))
+        self.assertTrue(done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,207 @@
+#!/bin/sh
+# Runs bundle/, or bundle.tar.gz (tests/gpu/bundle.sh), on a machine with a card: conformance on every variant of the
+# CUDA engine, a subset under each sanitizer, then the measurements. Logs go to $OUT (default out/).
+#
+#   tests/gpu/device.sh [tests] [card] [system] [served] [soak] [sanitize] [bench] [hsps]
+#                       [filters] [keys] [sketches]
+#
+# All but `sketches` when none is named. `card` has what only a card can show, `system` the black-box
+# tests of the daemon with the CUDA engine, `keys` filters against exact sets and counts.
+#
+# Ends with a table of all results and a line of counts, in less than 12,000 characters; non-zero when anything failed.
+# HSPZ_SECONDS (570): after so many nothing more is begun, and what runs is stopped. HSPZ_CARD_SYSTEM: which of
+# the black-box tests; HSPZ_CARD_OPTIONS: hspzd's options in them. HSPZ_FILTER_OPERATIONS (60000000): of `keys`.
+set -u
+cd "$(dirname "$0")/../.." || exit
+out=${OUT:-out}
+mkdir -p "$out"
+[ -d bundle ] || tar -xzf bundle.tar.gz || exit
+export LD_LIBRARY_PATH="$PWD/bundle/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export HSPZ_REQUIRE=gpu HSPZ_SHARED="$PWD/bundle/shared"
+[ -d bundle/shared ] && HSPZ_REQUIRE=shared,gpu
+[ -d bundle/genomes ] && mkdir -p /usr/share/doc && cp -rn bundle/genomes/. /usr/share/doc/
+[ $# -gt 0 ] || set -- tests card system served soak sanitize bench hsps filters keys
+# The programs as the tests know them, in a build folder.
+export HSPZ_BUILD="$PWD/bundle/build" PYTHONPATH="$PWD/bundle/python${PYTHONPATH:+:$PYTHONPATH}"
+mkdir -p "$HSPZ_BUILD/daemon" "$HSPZ_BUILD/client" "$HSPZ_BUILD/tests/system" "$HSPZ_BUILD/tests/gpu"
+for file in daemon/hspzd client/hspz-client tests/gpu/lost_hspzd tests/gpu/old_hspzd tests/system/failing_hspzd \
+    tests/system/hits_to_keys; do
+    ln -sf "$PWD/bundle/bin/${file##*/}" "$HSPZ_BUILD/$file"
+done
+for file in slow_reads.so fail_alloc.so; do
+    ln -sf "$PWD/bundle/lib/$file" "$HSPZ_BUILD/tests/system/$file"
+done
+passed=0
+failed=
+begun=$(date +%s)
+# So that what is stopped has said where it was.
+lines=$(command -v stdbuf || true)
+
+# seconds WANTED: as many as are left of them
+seconds() {
+    left=$((${HSPZ_SECONDS:-570} - ($(date +%s) - begun)))
+    [ "$left" -gt "$1" ] && left=$1
+    echo "$left"
+}
+
+# note NAME CODE SECONDS: a line of the table at the end; the names of tests that failed, from $out/last
+note() {
+    if [ "$2" -eq 0 ]; then
+        passed=$((passed + 1))
+        echo "$1;ok;$3" >>"$out/results"
+        echo "ok $1 ($3 s)"
+    else
+        failed="$failed $1,"
+        case $2 in
+        124) what="TIME OVER" ;;
+        125) what="not begun" ;;
+        *) what="FAILED $2" ;;
+        esac
+        echo "$1;$what;$3" >>"$out/results"
+        echo "$what: $1"
+        sed 's/\x1b\[[0-9;]*m//g' "$out/last" | grep -v '^\[ *\(OK\|RUN\)' | tail -25 | cut -c1-200
+        grep -E '^(\[  FAILED  \] [a-z]|FAIL:|ERROR:|FAILED )' "$out/last" | sort -u | head -12 |
+            cut -c1-110 | sed "s/^/$1: /" >>"$out/failed"
+    fi
+}
+
+# run SECONDS NAME COMMAND...: its output to $out/log, the end of it here when it fails
+run() {
+    limit=$(seconds "$1")
+    name=$2
+    shift 2
+    from=$(date +%s)
+    if [ "$limit" -lt 2 ]; then
+        code=125
+        : >"$out/last"
+    else
+        timeout -k 5 "$limit" ${lines:+"$lines" -oL} "$@" >"$out/last" 2>&1
+        code=$?
+    fi
+    { echo "== $name: $code" && cat "$out/last"; } >>"$out/log"
+    note "$name" "$code" "$(($(date +%s) - from))"
+}
+
+: >"$out/log"
+: >"$out/results"
+: >"$out/failed"
+nvidia-smi -L || true
+for part; do
+    case $part in
+    tests)
+        run 60 open bundle/bin/cuda_open_test
+        run 120 discover bundle/bin/discover_test
+        run 120 "discover,8 GiB" env HSPZ_TEST_CUDA=0,0,0,8589934592 bundle/bin/discover_test
+        run 400 variants bundle/bin/variants_test
+        run 300 build bundle/bin/build_test
+        run 300 filters bundle/bin/cuda_filter_test
+        run 300 quotient bundle/bin/quotient_test
+        for mapping in 1 2 3 4; do
+            run 60 "discover,$mapping" env HSPZ_TEST_CUDA=$mapping,1024,1,0 bundle/bin/discover_test
+        done
+        run 200 hsps bundle/bin/hsp_test
+        for mapping in 1 2 3 4; do
+            run 200 "hsps,$mapping" env HSPZ_TEST_CUDA=$mapping,1024,1,0 bundle/bin/hsp_test
+        done
+        run 200 "hsps,oracle" bundle/bin/hsp_oracle_test
+        run 200 "hsps,oracle,8 GiB" env HSPZ_TEST_CUDA=0,65536,0,8589934592 bundle/bin/hsp_oracle_test
+        run 120 oracle bundle/bin/oracle_test
+        run 120 "oracle,wait,8 GiB" env HSPZ_TEST_CUDA=0,0,1,8589934592 bundle/bin/oracle_test
+        ;;
+    keys)
+        for name in hostile mixed rates counts; do
+            run 300 "keys,$name" env HSPZ_FILTER_OPERATIONS="${HSPZ_FILTER_OPERATIONS:-60000000}" \
+                "bundle/bin/filter_${name}_test"
+        done
+        ;;
+    card)
+        run 300 card python3 tests/gpu/test_card.py
+        ;;
+    system)
+        # Side by side, since most of their time is waiting; each daemon has its share of the card.
+        export HSPZ_TEST_ENGINE=cuda HSPZ_TEST_OPTIONS="${HSPZ_CARD_OPTIONS:---device-memory 8G}"
+        limit=$(seconds 450)
+        tests=${HSPZ_CARD_SYSTEM:-cases protocol_peer exact faults start oracle columns hsps ecoli}
+        for name in $tests; do
+            (from=$(date +%s)
+            if [ "$limit" -lt 10 ]; then
+                : >"$out/system_$name"
+                code=125
+            else
+                timeout -k 5 "$((limit - 5))" python3 "tests/system/test_$name.py" >"$out/system_$name" 2>&1
+                code=$?
+            fi
+            echo "$code $(($(date +%s) - from))" >"$out/system_$name.code") &
+        done
+        wait
+        for name in $tests; do
+            mv "$out/system_$name" "$out/last"
+            read -r code took <"$out/system_$name.code"
+            { echo "== system $name: $code" && cat "$out/last"; } >>"$out/log"
+            note "system $name" "$code" "$took"
+            rm -f "$out/system_$name.code"
+        done
+        unset HSPZ_TEST_ENGINE HSPZ_TEST_OPTIONS
+        ;;
+    served)
+        run 200 served python3 tests/gpu/served.py smoke
+        cat "$out/last"
+        ;;
+    soak)
+        run 500 soak python3 tests/gpu/served.py soak
+        cat "$out/last"
+        ;;
+    sanitize)
+        for tool in memcheck racecheck initcheck; do
+            run 300 "$tool" compute-sanitizer --tool $tool --error-exitcode 9 \
+                bundle/bin/variants_test quick
+            run 200 "$tool,build" compute-sanitizer --tool $tool --error-exitcode 9 \
+                bundle/bin/build_test quick
+            run 200 "$tool,filters" compute-sanitizer --tool $tool --error-exitcode 9 \
+                bundle/bin/cuda_filter_test quick
+            run 300 "$tool,quotient" compute-sanitizer --tool $tool --error-exitcode 9 \
+                bundle/bin/quotient_test quick
+        done
+        ;;
+    bench)
+        run 200 expand bundle/bin/expand_bench
+        cat "$out/last"
+        run 100 stream bundle/bin/stream_bench
+        cat "$out/last"
+        run 200 build_bench bundle/bin/build_bench
+        cat "$out/last"
+        ;;
+    hsps)
+        # Pairs of three kinds, with what KegAlign's extension does on the like, in 10^9 hits a second.
+        pairs=$(mktemp -d)
+        examples=/usr/share/doc
+        run 200 "hsps, ecoli" bundle/bin/hsps_bench --unmask --kegalign 0.074 \
+            $examples/ragout/examples/E.Coli/references/MG1655-K12.fasta.gz \
+            $examples/bowtie/examples/genomes/NC_008253.fna.gz
+        cat "$out/last"
+        run 60 "simulate, 20 Mbp" bundle/bin/simulate --bases 20000000 "$pairs/r.fa" "$pairs/q.fa"
+        run 200 "hsps, unmasked" bundle/bin/hsps_bench --unmask --kegalign 0.38 "$pairs/r.fa" "$pairs/q.fa"
+        cat "$out/last"
+        run 120 "simulate, 100 Mbp" bundle/bin/simulate --bases 100000000 "$pairs/r.fa" "$pairs/q.fa"
+        run 200 "hsps, masked" bundle/bin/hsps_bench --kegalign 0.58 "$pairs/r.fa" "$pairs/q.fa"
+        cat "$out/last"
+        rm -rf "$pairs"
+        ;;
+    filters)
+        run 300 filter_bench bundle/bin/filter_bench
+        cat "$out/last"
+        run 300 quotient_bench bundle/bin/quotient_bench
+        cat "$out/last"
+        ;;
+    sketches)
+        run 200 sketches bundle/bin/discover_mappings
+        cat "$out/last"
+        ;;
+    esac
+done
+rm -f "$out/last"
+echo "== results"
+cut -c1-110 "$out/failed" | head -60
+awk -F';' '{ printf "%-24.24s %-9s %4d s%s", $1, $2, $3, NR % 2 ? "   " : "\n" } END { if (NR % 2) print "" }' "$out/results"
+echo "$passed passed, failed:${failed:- none}"
+[ -z "$failed" ]

@@ -1,0 +1,169 @@
+"""Payloads through shared memory: the bytes are those of the stream, whatever the encoding and wherever the request
+was; who does not get any; and what is left behind."""
+
+import os
+import random
+import struct
+import subprocess
+
+import hspz_test
+from hspz_test import SHAPE_12OF19, RpcError, bases, discover
+from shm_peer import ShmPeer
+
+
+class ShmTest(hspz_test.TestCase):
+    def setUp(self):
+        super().setUp()
+        rng = random.Random(31)
+        unit = bases(rng, 300)
+        core = bases(rng, 20000)
+        self.reference = [("a", core[:9000] + unit * 9), ("b", core[9000:] + "A" * 900)]
+        self.index_file = self.index(self.reference)
+        self.records = [("q", core[2000:6000] + unit * 5 + "A" * 700), ("p", core[12000:15000])]
+        self.query = hspz_test.block_of(self.records).encode()
+        self.seeds = struct.pack("<9000Q", *[rng.randrange(1 << 24) << 32 | i for i in range(9000)])
+
+    def share(self, daemon, **more):
+        return ShmPeer(daemon.path, **more)
+
+    def jobs(self):
+        query = {"query": {"bases": self.query}}
+        return [query, dict(query, strand="minus"), dict(query, max_hits=77),
+                dict(query, interval=900), dict(query, digest=False), {"seeds": self.seeds},
+                {"seeds": b""}, dict(query, output="hsps", hsps={"threshold": 1500})]
+
+    def placed(self, peer, job, offset):
+        """The same job with its payload in the input."""
+        if "seeds" in job:
+            return dict(job, seeds=peer.put(job["seeds"], offset))
+        return dict(job, query={"bases": peer.put(job["query"]["bases"], offset)})
+
+    def test_bytes_are_the_same_over_every_transport_and_encoding(self):
+        for part_bytes, parts, threads in (("64K", 1, 2), ("64K", 3, 1), ("1M", 4, 1)):
+            daemon = self.daemon("--part-bytes", part_bytes, "--parts-per-connection", parts,
+                                 threads=threads, indexes={"ref": self.index_file})
+            total = 0
+            with daemon.peer() as plain, self.share(daemon) as peer:
+                for job in self.jobs():
+                    for encoding in ("packed", "columnar"):
+                        if "output" in job and encoding == "columnar":
+                            continue
+                        job = dict(job, encoding=encoding)
+                        with self.subTest(job={k: v for k, v in job.items()
+                                               if k not in ("seeds", "query")}, parts=parts):
+                            want, data, heads = plain.discover("ref", **job)
+                            for transport in ("shm", "stream"):
+                                for placed in (False, True):
+                                    this = dict(job, transport=transport)
+                                    if placed:
+                                        this = self.placed(peer, this, 4097)
+                                    got, came, parts_of = peer.discover("ref", **this)
+                                    self.assertEqual(came, data)
+                                    for key in set(want) - {"timings"}:
+                                        self.assertEqual(got[key], want[key], key)
+                                    self.assertEqual([dict(h, job=0) for h in parts_of],
+                                                     [dict(h, job=0) for h in heads])
+                            total += len(data)
+            self.assertGreater(total, 10 << 20)
+            daemon.stop()
+
+    def test_what_comes_is_what_discovery_must_give(self):
+        daemon = self.daemon("--part-bytes", "64K", indexes={"ref": self.index_file})
+        want = discover(self.reference, self.records)
+        with self.share(daemon) as peer:
+            _, data, heads = peer.discover("ref", transport="shm",
+                                           query={"bases": peer.put(self.query)})
+        self.assert_same_anchors(data, want)
+        self.assertGreater(len(heads), 20)
+        daemon.stop()
+
+    def test_the_client_gets_the_same_over_every_transport(self):
+        daemon = self.daemon("--part-bytes", "64K", "--listen", "127.0.0.1:0",
+                             indexes={"ref": self.index_file})
+        tcp = "tcp:127.0.0.1:%d" % daemon.port()
+        query = self.file("q.fa", hspz_test.fasta(self.records))
+        outs = {}
+        for form in ("packed", "tsv"):
+            for encoding in ("packed", "columnar"):
+                for server, transport in ((daemon.server, "auto"), (daemon.server, "stream"),
+                                          (daemon.server, "shm"), (tcp, "auto")):
+                    done = hspz_test.client(
+                        "discover", "ref", query, "--format", form, "--encoding", encoding,
+                        "--transport", transport, server=server, check=0, text=False)
+                    outs.setdefault(form, set()).add(done.stdout)
+        self.assert_same_anchors(outs["packed"].pop(), discover(self.reference, self.records))
+        self.assertEqual([len(v) for v in outs.values()], [0, 1])
+        done = hspz_test.client("discover", "ref", query, "--transport", "shm", server=tcp, check=1)
+        self.assertIn("UNIX socket only", done.stderr)
+        done = hspz_test.client("discover", "ref", query, "--transport", "smoke", server=tcp,
+                                check=2)
+        self.assertIn("auto, stream or shm", done.stderr)
+        with daemon.peer() as peer:
+            self.assertGreater(peer.call("stats")["bytes_out"], 0)
+        daemon.stop()
+        daemon = self.daemon("--shm-memory", "0", indexes={"ref": self.index_file})
+        done = daemon.client("discover", "ref", query, "--transport", "shm", check=1)
+        self.assertIn("shares no memory", done.stderr)
+        self.assertEqual(daemon.client("discover", "ref", query, "--format", "tsv",
+                                       check=0, text=False).stdout, outs["tsv"].pop())
+        daemon.stop()
+
+    def test_some_are_refused_and_go_on_by_the_stream(self):
+        daemon = self.daemon("--shm-memory", "12M", "--listen", "127.0.0.1:0",
+                             indexes={"ref": self.index_file})
+        job = {"query": {"bases": self.query}}
+        with ShmPeer(("127.0.0.1", daemon.port()), share=False) as peer:
+            self.assert_code(peer.error("shm.open"), "unsupported", "UNIX socket")
+            _, want, _ = peer.discover("ref", **job)
+        with self.share(daemon) as first, self.share(daemon, share=False) as second:
+            self.assert_code(second.error("shm.open"), "quota_exceeded", "1 segments")
+            self.assertEqual(second.discover("ref", **job)[1], want)
+            self.assert_code(second.error("discover", job, index="ref", transport="shm"),
+                             "bad_request")
+            self.assert_code(second.error("discover", dict(job, index="ref", transport="shm")),
+                             "bad_request", "no shared memory")
+            self.assert_code(first.error("shm.open"), "bad_request", "already")
+            self.assertEqual(first.discover("ref", transport="shm", **job)[1], want)
+        self.assertTrue(hspz_test.poll(lambda: self.can_share(daemon)))
+        daemon.stop()
+        daemon = self.daemon("--shm-memory", "0", indexes={"ref": self.index_file})
+        with self.share(daemon, share=False) as peer:
+            self.assert_code(peer.error("shm.open"), "unsupported", "shm_memory")
+            self.assertEqual(peer.discover("ref", **job)[1], want)
+        daemon.stop()
+
+    def can_share(self, daemon):
+        try:
+            with self.share(daemon):
+                return True
+        except RpcError:
+            return False
+
+    def test_a_tenant_has_its_limit(self):
+        user = {"name": "me", "uids": os.geteuid(), "max_shm_bytes": "25M"}
+        daemon = self.daemon(config={"tenants": [user]}, indexes={"ref": self.index_file})
+        with self.share(daemon), self.share(daemon):
+            with self.share(daemon, share=False) as third:
+                error = third.error("shm.open")
+                self.assert_code(error, "quota_exceeded", "max_shm_bytes")
+                self.assertEqual(error["limit"], 25 << 20)
+        self.assertTrue(hspz_test.poll(lambda: self.can_share(daemon)))
+        daemon.stop()
+
+    def test_a_copied_request_counts_as_one_that_is_held(self):
+        user = {"name": "me", "uids": os.geteuid(), "max_queued_bytes": "64K"}
+        daemon = self.daemon(config={"tenants": [user]}, indexes={"ref": self.index_file})
+        with self.share(daemon) as peer:
+            place = peer.put(self.seeds)
+            self.assertGreater(len(self.seeds), 65536)
+            error = peer.error("discover", index="ref", seeds=place)
+            self.assert_code(error, "too_large")
+            result, _, _ = peer.discover("ref", seeds=dict(place, length=8000))
+            self.assertEqual(result["strands"]["plus"]["seeds"], 1000)
+            stats = peer.call("stats")
+        self.assertNotIn("ingest", {k for k, v in stats.items() if v and k == "held"})
+        daemon.stop()
+
+
+if __name__ == "__main__":
+    hspz_test.main()
