@@ -82,6 +82,37 @@ run() {
     note "$name" "$code" "$(($(date +%s) - from))"
 }
 
+# side SECONDS NAME COMMAND...: like run, begun now and told by `meet`. What takes most of its time on the host or waits runs
+# beside others; nothing that measures does.
+side() {
+    limit=$(seconds "$1")
+    name=$2
+    shift 2
+    : >"$out/side_$name"
+    echo "125 0" >"$out/side_$name.code"
+    names="$names$name
+"
+    [ "$limit" -ge 2 ] || return
+    (from=$(date +%s)
+    timeout -k 5 "$limit" ${lines:+"$lines" -oL} "$@" >"$out/side_$name" 2>&1
+    echo "$? $(($(date +%s) - from))" >"$out/side_$name.code") &
+}
+
+meet() {
+    wait
+    printf %s "$names" >"$out/names"
+    while read -r name; do
+        mv "$out/side_$name" "$out/last"
+        read -r code took <"$out/side_$name.code"
+        { echo "== $name: $code" && cat "$out/last"; } >>"$out/log"
+        note "$name" "$code" "$took"
+        rm -f "$out/side_$name.code"
+    done <"$out/names"
+    rm -f "$out/names"
+    names=
+}
+
+names=
 : >"$out/log"
 : >"$out/results"
 : >"$out/failed"
@@ -90,57 +121,42 @@ for part; do
     case $part in
     tests)
         run 60 open bundle/bin/cuda_open_test
-        run 120 discover bundle/bin/discover_test
-        run 120 "discover,8 GiB" env HSPZ_TEST_CUDA=0,0,0,8589934592 bundle/bin/discover_test
-        run 400 variants bundle/bin/variants_test
-        run 300 build bundle/bin/build_test
-        run 300 filters bundle/bin/cuda_filter_test
-        run 300 quotient bundle/bin/quotient_test
+        side 120 discover bundle/bin/discover_test
+        side 120 "discover,8 GiB" env HSPZ_TEST_CUDA=0,0,0,8589934592 bundle/bin/discover_test
+        side 400 variants bundle/bin/variants_test
+        side 300 build bundle/bin/build_test
+        side 300 filters bundle/bin/cuda_filter_test
+        side 300 quotient bundle/bin/quotient_test
         for mapping in 1 2 3 4; do
-            run 60 "discover,$mapping" env HSPZ_TEST_CUDA=$mapping,1024,1,0 bundle/bin/discover_test
+            side 60 "discover,$mapping" env HSPZ_TEST_CUDA=$mapping,1024,1,0 bundle/bin/discover_test
         done
-        run 200 hsps bundle/bin/hsp_test
+        side 200 hsps bundle/bin/hsp_test
         for mapping in 1 2 3 4; do
-            run 200 "hsps,$mapping" env HSPZ_TEST_CUDA=$mapping,1024,1,0 bundle/bin/hsp_test
+            side 200 "hsps,$mapping" env HSPZ_TEST_CUDA=$mapping,1024,1,0 bundle/bin/hsp_test
         done
-        run 200 "hsps,oracle" bundle/bin/hsp_oracle_test
-        run 200 "hsps,oracle,8 GiB" env HSPZ_TEST_CUDA=0,65536,0,8589934592 bundle/bin/hsp_oracle_test
-        run 120 oracle bundle/bin/oracle_test
-        run 120 "oracle,wait,8 GiB" env HSPZ_TEST_CUDA=0,0,1,8589934592 bundle/bin/oracle_test
+        side 200 "hsps,oracle" bundle/bin/hsp_oracle_test
+        side 200 "hsps,oracle,8 GiB" env HSPZ_TEST_CUDA=0,65536,0,8589934592 bundle/bin/hsp_oracle_test
+        side 120 oracle bundle/bin/oracle_test
+        side 120 "oracle,wait,8 GiB" env HSPZ_TEST_CUDA=0,0,1,8589934592 bundle/bin/oracle_test
+        meet
         ;;
     keys)
         for name in hostile mixed rates counts; do
-            run 300 "keys,$name" env HSPZ_FILTER_OPERATIONS="${HSPZ_FILTER_OPERATIONS:-60000000}" \
+            side 300 "keys,$name" env HSPZ_FILTER_OPERATIONS="${HSPZ_FILTER_OPERATIONS:-60000000}" \
                 "bundle/bin/filter_${name}_test"
         done
+        meet
         ;;
     card)
         run 300 card python3 tests/gpu/test_card.py
         ;;
     system)
-        # Side by side, since most of their time is waiting; each daemon has its share of the card.
+        # Each daemon has its share of the card.
         export HSPZ_TEST_ENGINE=cuda HSPZ_TEST_OPTIONS="${HSPZ_CARD_OPTIONS:---device-memory 8G}"
-        limit=$(seconds 450)
-        tests=${HSPZ_CARD_SYSTEM:-cases protocol_peer exact faults start oracle columns hsps ecoli}
-        for name in $tests; do
-            (from=$(date +%s)
-            if [ "$limit" -lt 10 ]; then
-                : >"$out/system_$name"
-                code=125
-            else
-                timeout -k 5 "$((limit - 5))" python3 "tests/system/test_$name.py" >"$out/system_$name" 2>&1
-                code=$?
-            fi
-            echo "$code $(($(date +%s) - from))" >"$out/system_$name.code") &
+        for name in ${HSPZ_CARD_SYSTEM:-cases protocol_peer exact faults start oracle columns hsps ecoli}; do
+            side 450 "system $name" python3 "tests/system/test_$name.py"
         done
-        wait
-        for name in $tests; do
-            mv "$out/system_$name" "$out/last"
-            read -r code took <"$out/system_$name.code"
-            { echo "== system $name: $code" && cat "$out/last"; } >>"$out/log"
-            note "system $name" "$code" "$took"
-            rm -f "$out/system_$name.code"
-        done
+        meet
         unset HSPZ_TEST_ENGINE HSPZ_TEST_OPTIONS
         ;;
     served)
@@ -153,15 +169,16 @@ for part; do
         ;;
     sanitize)
         for tool in memcheck racecheck initcheck; do
-            run 300 "$tool" compute-sanitizer --tool $tool --error-exitcode 9 \
+            side 300 "$tool" compute-sanitizer --tool $tool --error-exitcode 9 \
                 bundle/bin/variants_test quick
-            run 200 "$tool,build" compute-sanitizer --tool $tool --error-exitcode 9 \
+            side 200 "$tool,build" compute-sanitizer --tool $tool --error-exitcode 9 \
                 bundle/bin/build_test quick
-            run 200 "$tool,filters" compute-sanitizer --tool $tool --error-exitcode 9 \
+            side 200 "$tool,filters" compute-sanitizer --tool $tool --error-exitcode 9 \
                 bundle/bin/cuda_filter_test quick
-            run 300 "$tool,quotient" compute-sanitizer --tool $tool --error-exitcode 9 \
+            side 300 "$tool,quotient" compute-sanitizer --tool $tool --error-exitcode 9 \
                 bundle/bin/quotient_test quick
         done
+        meet
         ;;
     bench)
         run 200 expand bundle/bin/expand_bench
