@@ -32,7 +32,6 @@ hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int 
     static const char *const transports[] = {"auto", "stream", "shm", NULL};
     struct hspz_discover_run run = {
         .cli = cli,
-        .output = "-",
         .request = HSPZ_DISCOVER_REQUEST_DEFAULT,
     };
     int strand = 2;
@@ -59,6 +58,7 @@ hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int 
         {.kind = HSPZ_OPTION_OFF, .name = "--no-transitions", .target = &request->transitions},
         {.kind = HSPZ_OPTION_OFF, .name = "--no-digest", .target = &request->digest},
         {.kind = HSPZ_OPTION_FLAG, .name = "--unmask", .target = &request->unmask},
+        {.kind = HSPZ_OPTION_FLAG, .name = "--hit-stats", .target = &run.hit_stats},
         {.kind = HSPZ_OPTION_TEXT, .name = "--max-hits", .target = &max_hits},
         {.kind = HSPZ_OPTION_NUMBER,
          .name = "--hit-limit",
@@ -98,6 +98,9 @@ hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int 
         good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST,
                               run.seeds == NULL ? "QUERY is missing"
                                                 : "it takes QUERY or --seeds, not both");
+    }
+    if (good == HSPZ_OK && run.hit_stats && run.seeds != NULL) {
+        good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST, "--hit-stats is for a QUERY");
     }
     if (good == HSPZ_OK) {
         good = hspz_target_check(run.query != NULL ? run.query : run.seeds, run.output, &err);

@@ -1,5 +1,6 @@
 #include "client/discover_run.h"
 
+#include "client/hit_run.h"
 #include "client/query.h"
 #include "client/reading.h"
 #include "client/seed_file.h"
@@ -25,7 +26,12 @@ struct state {
     struct hspz_output *output;
     struct hspz_rows rows;
     struct hspz_places refs, queries;
-    char digest[17]; /* of the index described */
+    struct hspz_hit_stats hits;
+    struct hspz_hit_run hit_run;
+    uint64_t hit_limit;                  /* what is left of it, with hit_stats */
+    bool no_rows;                        /* only the table */
+    char digest[17];                     /* of the index described */
+    char shape[HSPZ_SHAPE_SPAN_MAX + 1]; /* as above */
     struct hspz_reading reading;
     uint64_t anchors, pieces;                            /* came */
     uint64_t positions, positions_done, piece_positions; /* of the query: all, before, now */
@@ -39,6 +45,7 @@ note_index(void *user, const struct hspz_index_info *info)
 {
     struct state *s = user;
     snprintf(s->digest, sizeof(s->digest), "%s", info->digest);
+    snprintf(s->shape, sizeof(s->shape), "%s", info->shape);
     s->rows.span = (uint32_t)info->span;
     if (info->span == 0 || info->span > 64) {
         hspz_error_set(&s->failure, HSPZ_E_BAD_PEER, "index %s: its span is %" PRIu64, info->name,
@@ -71,7 +78,7 @@ note_sequence(void *user, const struct hspz_sequence_info *sequence)
 static enum hspz_status
 describe_index(struct state *s, struct hspz_error *err)
 {
-    const bool places = s->run->format != HSPZ_FORMAT_PACKED;
+    const bool places = s->run->format != HSPZ_FORMAT_PACKED && !s->no_rows;
     const enum hspz_status status = hspz_client_index_describe(
         s->client, s->run->request.index, note_index, places ? note_sequence : NULL, s, err);
     return hspz_cli_settle(&s->failure, status, err);
@@ -97,7 +104,9 @@ take_part(void *user, const struct hspz_part_id *id, const uint8_t *anchors, siz
     struct state *s = user;
     bool quiet;
     enum hspz_status status = HSPZ_OK;
-    if (s->run->format != HSPZ_FORMAT_PACKED) {
+    if (s->no_rows) {
+        status = HSPZ_OK;
+    } else if (s->run->format != HSPZ_FORMAT_PACKED) {
         status = hspz_rows_write(&s->rows, id, anchors, count, &s->failure);
     } else if (!hspz_output_write(s->output, anchors, count * HSPZ_ANCHOR_BYTES)) {
         status = hspz_output_error(s->output, &quiet, &s->failure);
@@ -132,18 +141,23 @@ say_summary(const struct state *s, const struct hspz_discover_summary *summary)
             (double)summary->total_ns / 1e9);
 }
 
-/* One call. */
+/* One call, or one for each batch. */
 static enum hspz_status
 discover_piece(struct state *s, const struct hspz_discover_request *request, struct hspz_error *err)
 {
     struct hspz_discover_summary summary;
-    enum hspz_status status = hspz_client_discover(s->client, request, take_part, s, &summary, err);
+    enum hspz_status status =
+        s->run->hit_stats
+            ? hspz_hit_run_query(&s->hit_run, request, &s->hit_limit, take_part, s, err)
+            : hspz_client_discover(s->client, request, take_part, s, &summary, err);
     status = hspz_cli_settle(&s->failure, status, err);
-    hspz_output_flush(s->output); /* what came is passed on, whatever comes next */
+    if (s->output != NULL) {
+        hspz_output_flush(s->output); /* what came is passed on, whatever comes next */
+    }
     hspz_progress_clear(&s->reading.progress);
     if (status == HSPZ_OK) {
         s->pieces++;
-        if (s->run->cli->verbose) {
+        if (s->run->cli->verbose && !s->run->hit_stats) {
             say_summary(s, &summary);
         }
     }
@@ -248,7 +262,11 @@ discover_query(struct state *s, struct hspz_error *err)
 static enum hspz_status
 open_output(struct state *s, struct hspz_error *err)
 {
-    enum hspz_status status = hspz_output_open(s->run->output, &s->output, err);
+    if (s->no_rows) {
+        return HSPZ_OK;
+    }
+    enum hspz_status status =
+        hspz_output_open(s->run->output != NULL ? s->run->output : "-", &s->output, err);
     if (status != HSPZ_OK) {
         return status;
     }
@@ -274,13 +292,28 @@ do_run(struct state *s, struct hspz_error *err)
         return status;
     }
     status = open_output(s, err);
+    if (status == HSPZ_OK && s->run->hit_stats) {
+        status = hspz_hit_stats_init(&s->hits, err);
+        if (status == HSPZ_OK) {
+            status = hspz_hit_run_init(&s->hit_run, s->client, s->shape, &s->hits, err);
+        }
+    }
     if (status == HSPZ_OK) {
         status = s->run->seeds != NULL ? discover_seeds(s, err) : discover_query(s, err);
     }
-    if (status == HSPZ_OK) {
+    if (status == HSPZ_OK && s->output != NULL) {
         status = hspz_output_commit(s->output, err);
     }
     return status;
+}
+
+/* The table goes where the anchors do not. */
+static int
+print_hits(struct state *s)
+{
+    const bool apart = s->no_rows || strcmp(s->run->output, "-") != 0;
+    hspz_hit_stats_print(&s->hits, s->run->format == HSPZ_FORMAT_JSONL, apart ? stdout : stderr);
+    return hspz_cli_finish_stdout();
 }
 
 /* Says what failed and how much came before; not a word when the reader of our output went away. */
@@ -311,6 +344,8 @@ hspz_discover_run(const struct hspz_discover_run *run)
 {
     struct state s = {.run = run,
                       .reading = {.cli = run->cli, .doing = "reading"},
+                      .hit_limit = run->request.hit_limit,
+                      .no_rows = run->hit_stats && run->output == NULL,
                       .rows = {.format = run->format, .refs = &s.refs}};
     struct hspz_error err = {0};
     hspz_places_init(&s.refs, run->format == HSPZ_FORMAT_JSONL);
@@ -324,10 +359,16 @@ hspz_discover_run(const struct hspz_discover_run *run)
         fprintf(stderr, "%" PRIu64 " anchors, %.3f s\n", s.anchors,
                 hspz_progress_seconds(&s.reading.progress));
     }
+    int result = status == HSPZ_OK ? HSPZ_EXIT_DONE : HSPZ_EXIT_FAILED;
+    if (status == HSPZ_OK && run->hit_stats) {
+        result = print_hits(&s);
+    }
     hspz_output_close(&s.output);
     hspz_client_close(&s.client);
+    hspz_hit_run_fini(&s.hit_run);
+    hspz_hit_stats_fini(&s.hits);
     hspz_sequences_destroy(&s.seqs);
     hspz_places_fini(&s.refs);
     hspz_places_fini(&s.queries);
-    return status == HSPZ_OK ? HSPZ_EXIT_DONE : HSPZ_EXIT_FAILED;
+    return result;
 }

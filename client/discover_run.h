@@ -6,9 +6,10 @@
 
 struct hspz_discover_run {
     struct hspz_cli *cli;
-    const char *query; /* file, or NULL with */
-    const char *seeds; /* file */
-    const char *output;
+    const char *query;  /* file, or NULL with */
+    const char *seeds;  /* file */
+    const char *output; /* NULL: standard output */
+    bool hit_stats;     /* prints the table of hits per seed, and anchors only to a given output */
     enum hspz_format format;
     struct hspz_discover_request request; /* without seeds and bases */
 };

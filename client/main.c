@@ -142,6 +142,8 @@ static const struct hspz_command commands[] = {
      "                         nothing. The result is the same\n"
      "  --no-digest            do not have the digest of the anchors computed and checked\n"
      "  --seeds FILE           little-endian u64 seeds (word << 32 | position) instead of QUERY\n"
+     "  --hit-stats            print how many hits seeds have, as a table (or JSON, with --format\n"
+     "                         jsonl); anchors only where -o says\n"
      "\n"
      "Example: hspz-client discover hg38 mouse.2bit --strand plus -o hits.tsv\n",
      {"NAME"}},
