@@ -43,7 +43,7 @@ struct hspz_cuda_tuning {
     int mapping;           /* enum hspz_cuda_mapping of engine/cuda/kernels/launch.h */
     int lookup;            /* enum hspz_cuda_lookup of engine/cuda/resident.h */
     bool always_wait;      /* small batches take the way of large ones */
-    bool overlap;          /* counting begins while the seeds are made, where a device can */
+    bool no_overlap;       /* counting waits until the seeds are made, also where it need not */
 };
 
 struct hspz_engine_config {

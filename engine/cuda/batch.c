@@ -107,7 +107,7 @@ hspz_cuda_batch_upload(const struct hspz_cuda_run *run, const uint8_t *bytes, ui
 static bool
 overlaps(const struct hspz_cuda_run *run)
 {
-    return run->tuning->overlap && run->lane->device->overlaps;
+    return !run->tuning->no_overlap && run->lane->device->overlaps;
 }
 
 enum hspz_status

@@ -123,12 +123,11 @@ for part; do
         run 60 open bundle/bin/cuda_open_test
         side 120 discover bundle/bin/discover_test
         side 120 "discover,8 GiB" env HSPZ_TEST_CUDA=0,0,0,8589934592 bundle/bin/discover_test
-        side 400 variants bundle/bin/variants_test
         side 300 build bundle/bin/build_test
         side 300 filters bundle/bin/cuda_filter_test
         side 300 quotient bundle/bin/quotient_test
         for mapping in 1 2 3 4; do
-            side 60 "discover,$mapping" env HSPZ_TEST_CUDA=$mapping,1024,1,0 bundle/bin/discover_test
+            side 120 "discover,$mapping" env HSPZ_TEST_SHARE=4 HSPZ_TEST_CUDA=$mapping,1024,1,0 bundle/bin/discover_test
         done
         side 200 hsps bundle/bin/hsp_test
         for mapping in 1 2 3 4; do
@@ -139,6 +138,8 @@ for part; do
         side 120 oracle bundle/bin/oracle_test
         side 120 "oracle,wait,8 GiB" env HSPZ_TEST_CUDA=0,0,1,8589934592 bundle/bin/oracle_test
         meet
+        # Launch after launch: beside others it waits for each of them.
+        run 200 variants bundle/bin/variants_test
         ;;
     keys)
         for name in hostile mixed rates counts; do

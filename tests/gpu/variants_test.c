@@ -207,7 +207,7 @@ test_every_mapping_walk_and_window_gives_the_same(void **state)
     const bool quick = *state != NULL;
     static const uint64_t caps[] = {HSPZ_MAX_HITS_DEFAULT, 5000, 70000};
     static const uint64_t windows[] = {0, 1, 5000};
-    static const size_t parts[] = {1 << 20, 777, 40000};
+    static const size_t parts[] = {1 << 20, 7777, 40000};
     struct fixture f;
     open_fixture(&f, "11101001100101", quick ? QUICK_BASES : QUERY_BASES, 0);
     for (size_t c = 0; c < (quick ? KINDS : 3 * KINDS); c++) {
@@ -219,7 +219,7 @@ test_every_mapping_walk_and_window_gives_the_same(void **state)
                                                     .lookup = (v + (int)c) % LOOKUPS,
                                                     .window_hits = windows[v / MAPPINGS % 3],
                                                     .always_wait = v % 2 == 0,
-                                                    .overlap = v / 2 % 2 == 0};
+                                                    .no_overlap = v / 2 % 2 == 0};
             struct runner r = {.ops = &hspz_cuda_engine, .engine = open_engine(&tuning)};
             r.lane = open_lane(r.engine, 0);
             struct hspz_ref *ref = load(r.engine, f.index);
