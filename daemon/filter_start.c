@@ -14,7 +14,8 @@
 static enum hspz_status
 set_kind(struct hspz_filter_job *j, struct hspz_text kind, struct hspz_error *err)
 {
-    if (hspz_filter_kind_find(kind.bytes, kind.len, &j->plan.spec.kind)) {
+    if (hspz_filter_kind_find(kind.bytes, kind.len, &j->plan.spec.kind) &&
+        j->plan.spec.kind != HSPZ_FILTER_COUNTER) {
         return HSPZ_OK;
     }
     return hspz_error_set(err, HSPZ_E_BAD_REQUEST,

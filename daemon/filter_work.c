@@ -300,6 +300,9 @@ save(struct hspz_filter_job *j)
     const uint64_t limit = j->disk_limit;
     const uint64_t need = ops->plan(j->filter->filter)->bytes + DISK_BLOCK;
     uint64_t used = 0;
+    if (ops->save == NULL) {
+        return unsupported(j, "be saved");
+    }
     enum hspz_status status = open_folder(j);
     if (status == HSPZ_OK) {
         status = sum_folder(j, &used);

@@ -8,6 +8,7 @@
  *   blocked  blocked Bloom filter: all bits of a key in one 32-byte block; append-only
  *   sqf      standard quotient filter (Geil et al., IPDPS 2018, after Bender et al., VLDB 2012)
  *   rsqf     rank-and-select quotient filter (the same, after Pandey et al.); no delete
+ *   counter  exact counts; grows as it must (engine/cpu/counter.h)
  *
  * What holds for each: a key that went in is found until it is deleted, never a false negative; a
  * key that did not is found with the plan's expected rate. All 2^64 keys are ordinary. Keys are
@@ -23,7 +24,10 @@
  * whole. With values, different values of a key are different entries; query and count answer for
  * the smallest value and the sum of the counts. sqf and rsqf: a set. Delete of gqf and sqf takes
  * away a fingerprint, so also another key that has the same one, as often as the expected rate
- * says; decrement by what went in does not.
+ * says; decrement by what went in does not. counter: insert, query, count and enumerate alone;
+ * without false positives, and with k only of keys of 2k bits.
+ *
+ * A filter with k keeps k-mers (engine/kmer.h): a call may name them by a sequence.
  *
  * Owns:    a filter owns its memory; arrays of a call are only used during it.
  * Threads: one writer, or any number of readers, of a filter at a time.
@@ -46,6 +50,7 @@ enum hspz_filter_kind {
     HSPZ_FILTER_BLOCKED,
     HSPZ_FILTER_SQF,
     HSPZ_FILTER_RSQF,
+    HSPZ_FILTER_COUNTER,
     HSPZ_FILTER_KINDS
 };
 const char *hspz_filter_kind_name(enum hspz_filter_kind kind); /* "tcf", ... */
@@ -66,6 +71,8 @@ struct hspz_filter_spec {
     unsigned hashes;      /* raw: bits of a key in bloom and blocked, 1 .. 16 */
     unsigned value_bits;  /* tcf: beside the tag, 0 .. 48; gqf: of slot_bits */
     uint64_t seed;
+    unsigned k;     /* keys are k-mers of so many bases, 1 .. 32; 0: keys are any numbers */
+    bool canonical; /* with k: of a k-mer and its reverse complement the smaller */
 };
 
 /* What becomes of it: the spec with everything that followed, and what it comes to. */
@@ -76,11 +83,12 @@ struct hspz_filter_plan {
     uint64_t blocks;         /* tcf, blocked */
     uint64_t spare_slots;    /* quotient filters: behind the last; tcf: of the backing table */
     uint64_t full_slots;     /* takes keys up to here for sure: the documented load */
-    uint64_t bytes;          /* as it is kept */
+    uint64_t bytes;          /* as it is kept; counter: at first */
     double expected_rate;    /* at capacity, or at full_slots */
     /* Which device a filter of hspz_cuda_filter is to be on; the caller sets it before create and
      * load. The device outlives the filter. */
     struct hspz_cuda_device *device;
+    unsigned threads; /* counter: that a call may use; the caller sets it; 0: one */
 };
 HSPZ_MUST_USE enum hspz_status hspz_filter_plan(const struct hspz_filter_spec *spec,
                                                 uint64_t budget_bytes, struct hspz_filter_plan *out,
@@ -107,20 +115,26 @@ enum hspz_filter_op {
     HSPZ_FILTER_INSERT,
     HSPZ_FILTER_INSERT_IF_ABSENT,
     HSPZ_FILTER_QUERY,
-    HSPZ_FILTER_COUNT,     /* tcf and gqf */
+    HSPZ_FILTER_COUNT,     /* tcf, gqf, counter */
     HSPZ_FILTER_DELETE,    /* tcf, gqf, sqf */
     HSPZ_FILTER_DECREMENT, /* gqf */
     HSPZ_FILTER_OPS
 };
 const char *hspz_filter_op_name(enum hspz_filter_op op); /* "insert", ... */
 
-/* One call on an array of keys. */
+/* One call on an array of keys; or, of a filter with k, on the k-mers of a sequence. */
 struct hspz_filter_call {
     enum hspz_filter_op op;
     const uint64_t *keys;
     size_t count;
     const uint64_t *values; /* inserts: of value_bits; NULL: 0 */
-    const uint64_t *counts; /* gqf, insert and decrement: how often; NULL: once */
+    const uint64_t *counts; /* gqf (insert, decrement), counter (insert): how often; NULL: once */
+    /* In place of keys, values and counts: key i is the window that begins at sequence[i]. Where
+     * that is no k-mer nothing is done, and the answers are 0. sequence_len is count or more: as
+     * far as windows may reach. */
+    const uint8_t *sequence;
+    size_t sequence_len;
+    uint64_t memory_bytes; /* counter: that it may come to; 0: any */
     /* Each may be NULL. */
     uint8_t *yes;    /* bit i % 8 of byte i / 8: key i went in; was there; was taken away */
     uint64_t *found; /* query, if absent: its value, or 0; count: its count */
@@ -162,8 +176,12 @@ struct hspz_filter_ops {
                                              struct hspz_filter **out, struct hspz_error *err);
     void (*destroy)(struct hspz_filter **filter);
     const struct hspz_filter_plan *(*plan)(const struct hspz_filter *filter);
+    /* Without a sequence, but where takes_sequence: see hspz_filter_run. */
     HSPZ_MUST_USE enum hspz_status (*run)(struct hspz_filter *filter, struct hspz_filter_call *call,
                                           struct hspz_error *err);
+    bool takes_sequence;
+    /* counter: bytes that an insert of so many keys may need for a while beside those it has. */
+    uint64_t (*room)(const struct hspz_filter *filter, uint64_t keys);
     void (*stats)(const struct hspz_filter *filter, struct hspz_filter_stats *out);
     /* Up to `capacity` entries from *cursor on (0 begins); *cursor moves on, *count is 0 at the
      * end. tcf, gqf, sqf, rsqf; the order of a tcf's is that of its slots. */
@@ -188,6 +206,12 @@ struct hspz_filter_ops {
                                            const struct hspz_filter_image *image,
                                            struct hspz_filter **out, struct hspz_error *err);
 };
+
+/* Any call; k-mers of a sequence become keys where the kind takes no sequence. */
+HSPZ_MUST_USE enum hspz_status hspz_filter_run(const struct hspz_filter_ops *ops,
+                                               struct hspz_filter *filter,
+                                               struct hspz_filter_call *call,
+                                               struct hspz_error *err);
 
 /* By the CPU. */
 const struct hspz_filter_ops *hspz_cpu_filter(enum hspz_filter_kind kind);

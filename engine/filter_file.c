@@ -7,9 +7,9 @@
  *    16  header bytes, u32                     80  entries, u64
  *    20  kind, u32                             88  total, u64
  *    24  file bytes, u64                       96  slot bits, block slots, hashes, value bits, u32
- *    32  XXH64 of the header, this zeroed     112  remainder bits, u32, 0
- *    40  0                                    120  bytes, then XXH64, of each array, u64
- *    48  capacity, u64                        168  0
+ *    32  XXH64 of the header, this zeroed     112  remainder bits, u32; k, and 256 if canonical,
+ * u32 40  0                                    120  bytes, then XXH64, of each array, u64 48
+ * capacity, u64                        168  0
  *
  * tcf            tags, slot_bits a slot; values, value_bits a slot, those of the backing table
  *                behind; backing table, 64 bits a slot: lower block << 32 | tag
@@ -36,6 +36,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are written as
 #define ENDIAN_MARK UINT32_C(0x01020304)
 #define FORMAT 1u
 #define ALIGN 64u
+#define CANONICAL 256u
 #define READ_BYTES_MAX ((size_t)1 << 30)
 
 /* As it lies in the file. */
@@ -46,7 +47,7 @@ struct header {
     uint64_t capacity, slots, seed;
     double rate;
     uint64_t entries, total;
-    uint32_t slot_bits, block_slots, hashes, value_bits, remainder_bits, zero2;
+    uint32_t slot_bits, block_slots, hashes, value_bits, remainder_bits, kmers;
     uint64_t array[HSPZ_FILTER_ARRAYS][2];
     uint8_t rest[88];
 };
@@ -92,7 +93,8 @@ make_header(const struct hspz_filter_plan *plan, struct content *c)
                          .block_slots = s->block_slots,
                          .hashes = s->hashes,
                          .value_bits = s->value_bits,
-                         .remainder_bits = plan->remainder_bits};
+                         .remainder_bits = plan->remainder_bits,
+                         .kmers = s->k | (s->canonical ? CANONICAL : 0)};
     memcpy(h->magic, MAGIC, sizeof(h->magic));
     h->file_bytes = sizeof(*h);
     for (int i = 0; i < HSPZ_FILTER_ARRAYS; i++) {
@@ -201,7 +203,7 @@ read_header(const struct reader *r, uint64_t budget_bytes, struct header *h,
     if (h->file_bytes != r->file_bytes) {
         return bad(r, "its length is not the one it had");
     }
-    if (h->kind >= HSPZ_FILTER_KINDS) {
+    if (h->kind >= HSPZ_FILTER_COUNTER) { /* which is not saved */
         return bad(r, "it holds an unknown kind of filter");
     }
     /* A grown filter's remainders are shorter than its slots ask for; all else follows. */
@@ -211,7 +213,9 @@ read_header(const struct reader *r, uint64_t budget_bytes, struct header *h,
                                           .block_slots = h->block_slots,
                                           .hashes = h->hashes,
                                           .value_bits = h->value_bits,
-                                          .seed = h->seed};
+                                          .seed = h->seed,
+                                          .k = h->kmers & ~CANONICAL,
+                                          .canonical = (h->kmers & CANONICAL) != 0};
     const enum hspz_status planned = hspz_filter_plan(&spec, budget_bytes, plan, r->err);
     if (planned != HSPZ_OK) {
         return planned;

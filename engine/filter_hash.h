@@ -89,6 +89,37 @@ hspz_tcf_other(uint64_t block, uint32_t tag, uint64_t blocks)
     return sum >= block ? sum - block : sum + blocks - block;
 }
 
+/* ---- counter ---- */
+
+/* A permutation of numbers of `bits` bits, 16 to 64: multiplied by odd numbers, and the high half
+ * laid over the low one. */
+static inline HSPZ_HOST_DEVICE uint64_t
+hspz_counter_mix(uint64_t key, uint64_t salt, unsigned bits)
+{
+    const uint64_t mask = UINT64_MAX >> (64 - bits);
+    const unsigned half = (bits + 1) / 2;
+    uint64_t x = (key ^ salt) & mask;
+    x ^= x >> half;
+    x = x * UINT64_C(0xbf58476d1ce4e5b9) & mask;
+    x ^= x >> half;
+    x = x * UINT64_C(0x94d049bb133111eb) & mask;
+    return x ^ x >> half;
+}
+
+/* Its inverse. */
+static inline HSPZ_HOST_DEVICE uint64_t
+hspz_counter_unmix(uint64_t x, uint64_t salt, unsigned bits)
+{
+    const uint64_t mask = UINT64_MAX >> (64 - bits);
+    const unsigned half = (bits + 1) / 2;
+    x ^= x >> half;
+    x = x * UINT64_C(0x319642b2d24d8ec3) & mask;
+    x ^= x >> half;
+    x = x * UINT64_C(0x96de1b173f119089) & mask;
+    x ^= x >> half;
+    return (x ^ salt) & mask;
+}
+
 /* ---- bloom, blocked ---- */
 
 #define HSPZ_BLOOM_BLOCK_BITS 256u

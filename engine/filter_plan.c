@@ -1,6 +1,8 @@
 /* From what is asked of a filter to its sizes, before anything is allocated. */
 #include "engine/filter.h"
 #include "engine/filter_hash.h"
+#include "engine/filter_plan_p.h"
+#include "engine/kmer.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -19,8 +21,8 @@
 #define BACKING_SHARE 400u
 #define BACKING_MIN 16u
 
-static const char *const kind_names[HSPZ_FILTER_KINDS] = {"tcf",     "gqf", "bloom",
-                                                          "blocked", "sqf", "rsqf"};
+static const char *const kind_names[HSPZ_FILTER_KINDS] = {"tcf", "gqf",  "bloom",  "blocked",
+                                                          "sqf", "rsqf", "counter"};
 static const char *const op_names[HSPZ_FILTER_OPS] = {"insert", "insert_if_absent", "query",
                                                       "count",  "delete",           "decrement"};
 
@@ -64,6 +66,17 @@ refuse(struct hspz_error *err, const char *what, uint64_t value, const char *lim
 {
     return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "%s is %" PRIu64 ", but must be %s", what, value,
                           limits);
+}
+
+static enum hspz_status
+check_kmers(const struct hspz_filter_spec *spec, struct hspz_error *err)
+{
+    if (spec->k > HSPZ_KMER_MOST) {
+        return refuse(err, "k", spec->k, "at most 32");
+    }
+    return spec->canonical && spec->k == 0
+               ? hspz_error_set(err, HSPZ_E_BAD_REQUEST, "canonical is for filters with k")
+               : HSPZ_OK;
 }
 
 static enum hspz_status
@@ -353,7 +366,9 @@ hspz_filter_plan_expect(struct hspz_filter_plan *plan)
         /* Of Bloom filters: for as many as leave half of the bits clear. */
         keys = bits ? (double)s->slots * 0.6931471805599453 / s->hashes : (double)plan->full_slots;
     }
-    if (s->kind == HSPZ_FILTER_TCF) {
+    if (s->kind == HSPZ_FILTER_COUNTER) {
+        plan->expected_rate = 0;
+    } else if (s->kind == HSPZ_FILTER_TCF) {
         plan->expected_rate =
             hspz_filter_tcf_rate(keys / (double)s->slots, s->block_slots, s->slot_bits);
     } else if (bits) {
@@ -373,9 +388,16 @@ hspz_filter_plan(const struct hspz_filter_spec *spec, uint64_t budget_bytes,
     if (status != HSPZ_OK) {
         return status;
     }
+    status = check_kmers(spec, err);
+    if (status != HSPZ_OK) {
+        return status;
+    }
     switch (spec->kind) {
     case HSPZ_FILTER_TCF:
         status = plan_tcf(&plan, err);
+        break;
+    case HSPZ_FILTER_COUNTER:
+        status = hspz_filter_plan_counter(&plan, err);
         break;
     case HSPZ_FILTER_BLOOM:
     case HSPZ_FILTER_BLOCKED:

@@ -12,6 +12,8 @@ hspz_cpu_filter(enum hspz_filter_kind kind)
     case HSPZ_FILTER_BLOOM:
     case HSPZ_FILTER_BLOCKED:
         return &hspz_cpu_filter_bloom;
+    case HSPZ_FILTER_COUNTER:
+        return &hspz_cpu_filter_counter;
     default:
         return &hspz_cpu_filter_gqf;
     }

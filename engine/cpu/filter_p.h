@@ -9,6 +9,10 @@
 extern const struct hspz_filter_ops hspz_cpu_filter_bloom; /* blocked, too */
 extern const struct hspz_filter_ops hspz_cpu_filter_tcf;
 extern const struct hspz_filter_ops hspz_cpu_filter_gqf; /* all quotient filters */
+extern const struct hspz_filter_ops hspz_cpu_filter_counter;
+
+/* Bits of a counter's keys. */
+unsigned hspz_counter_key_bits(const struct hspz_filter_spec *spec);
 
 /* Each fills *err and returns its status. */
 enum hspz_status hspz_filter_no_memory(const struct hspz_filter_plan *plan, struct hspz_error *err);

@@ -339,8 +339,8 @@ static void
 test_kinds_refuse_what_they_cannot_do(void **state)
 {
     (void)state;
-    static const char *const can[HSPZ_FILTER_KINDS] = {"iaqcd-", "iaqcdm", "iaq---",
-                                                       "iaq---", "iaq-d-", "iaq---"};
+    static const char *const can[HSPZ_FILTER_KINDS] = {"iaqcd-", "iaqcdm", "iaq---", "iaq---",
+                                                       "iaq-d-", "iaq---", "i-qc--"};
     for (int kind = 0; kind < HSPZ_FILTER_KINDS; kind++) {
         struct hspz_filter *f =
             create((struct hspz_filter_spec){.kind = (enum hspz_filter_kind)kind, .slots = 4096});
@@ -406,7 +406,7 @@ test_measured_rates_are_the_expected_ones(void **state)
 {
     (void)state;
     static const double rates[] = {0.05, 0.01, 0.001};
-    for (int kind = 0; kind < HSPZ_FILTER_KINDS; kind++) {
+    for (int kind = 0; kind < HSPZ_FILTER_COUNTER; kind++) {
         for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++) {
             for (uint64_t n = 1000; n <= 150000; n = n * 5 + 7) {
                 check_rate((struct hspz_filter_spec){.kind = (enum hspz_filter_kind)kind,
@@ -841,6 +841,8 @@ test_files_give_the_filter_again_and_damage_is_refused(void **state)
         struct hspz_filter_spec spec = small_specs[s];
         spec.slots = s % 2 == 0 ? 64 : 0;
         spec.capacity = s % 2 == 0 ? 0 : 55;
+        spec.k = (unsigned)s * 2;
+        spec.canonical = s > 1;
         const struct hspz_filter_ops *ops = hspz_cpu_filter(spec.kind);
         uint64_t keys[N];
         struct hspz_filter *f = filled(&spec, keys, N), *again = NULL, *copy = NULL;
@@ -866,6 +868,8 @@ test_files_give_the_filter_again_and_damage_is_refused(void **state)
                                            b = stats_of(spec.kind, twins[t]);
             assert_memory_equal(&a, &b, sizeof(a));
             assert_true(ops->plan(twins[t])->expected_rate == ops->plan(f)->expected_rate);
+            assert_int_equal(ops->plan(twins[t])->spec.k, spec.k);
+            assert_int_equal(ops->plan(twins[t])->spec.canonical, spec.canonical);
         }
         destroy(spec.kind, &copy);
         destroy(spec.kind, &again);

@@ -1,0 +1,418 @@
+#include "engine/cpu/counter.h"
+
+#include "engine/filter_hash.h"
+#include "protocol/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK_SLOTS 16u
+/* A slot is read as 8 bytes from the byte on that it begins in. */
+#define SPARE_BYTES 8u
+#define SLOT_BITS_MOST 57u
+/* With fewer a larger front would be of no use. */
+#define SLOT_BITS_LEAST 5u
+#define GROUP_LEAST 4u
+#define GROUP_MOST 7u
+/* In 16ths: it grows when it is this full; it is made to be this full; its pairs grow when they
+ * are. */
+#define FULL_16THS 15u
+#define FIRST_16THS 13u
+#define PAIRS_16THS 12u
+/* Sizes that it tries. */
+#define GROWTHS_MOST 3u
+
+/* ---- memory ---- */
+
+static void *
+take(struct hspz_counter_memory *memory, uint64_t bytes)
+{
+    const uint64_t before = atomic_fetch_add(&memory->used, bytes);
+    void *made = NULL;
+    if (memory->limit == 0 || (before <= memory->limit && bytes <= memory->limit - before)) {
+        made = calloc(1, bytes);
+    }
+    if (made == NULL) {
+        atomic_fetch_sub(&memory->used, bytes);
+    }
+    return made;
+}
+
+static void
+give(struct hspz_counter_memory *memory, void *bytes, uint64_t len)
+{
+    if (bytes != NULL) {
+        free(bytes);
+        atomic_fetch_sub(&memory->used, len);
+    }
+}
+
+/* ---- the front ---- */
+
+/* A front of that size without arrays. */
+static struct hspz_counter_front
+front_shape(unsigned bits, unsigned group_bits, unsigned group_blocks)
+{
+    const unsigned left = bits - group_bits;
+    struct hspz_counter_front f = {
+        .group_bits = group_bits, .group_blocks = group_blocks, .slot_bits = left - 1};
+    for (unsigned i = 0; i < group_blocks; i++) {
+        f.start[i] = (((uint64_t)i << left) + group_blocks - 1) / group_blocks;
+    }
+    return f;
+}
+
+/* The next larger. */
+static struct hspz_counter_front
+front_next(unsigned bits, const struct hspz_counter_front *f)
+{
+    return f->group_blocks == GROUP_MOST ? front_shape(bits, f->group_bits + 1, GROUP_LEAST)
+                                         : front_shape(bits, f->group_bits, f->group_blocks + 1);
+}
+
+static uint64_t
+front_blocks(const struct hspz_counter_front *f)
+{
+    return (uint64_t)f->group_blocks << f->group_bits;
+}
+
+static uint64_t
+front_slots(const struct hspz_counter_front *f)
+{
+    return BLOCK_SLOTS * front_blocks(f);
+}
+
+static uint64_t
+slot_bytes(const struct hspz_counter_front *f)
+{
+    return front_slots(f) * f->slot_bits / 8 + SPARE_BYTES;
+}
+
+static uint64_t
+slot_at(const struct hspz_counter_front *f, uint64_t slot)
+{
+    const uint64_t at = slot * f->slot_bits;
+    uint64_t word;
+    memcpy(&word, f->slots + at / 8, sizeof(word));
+    return word >> at % 8 & (UINT64_MAX >> (64 - f->slot_bits));
+}
+
+static void
+set_slot(struct hspz_counter_front *f, uint64_t slot, uint64_t value)
+{
+    const uint64_t at = slot * f->slot_bits;
+    const uint64_t mask = UINT64_MAX >> (64 - f->slot_bits);
+    uint64_t word;
+    memcpy(&word, f->slots + at / 8, sizeof(word));
+    word = (word & ~(mask << at % 8)) | value << at % 8;
+    memcpy(f->slots + at / 8, &word, sizeof(word));
+}
+
+/* Leads back; may be the block itself. */
+static uint64_t
+other_block(const struct hspz_counter_front *f, uint64_t block, uint64_t rest)
+{
+    const uint64_t blocks = front_blocks(f);
+    const uint64_t sum = hspz_filter_scale(hspz_filter_mix(rest), blocks);
+    return sum >= block ? sum - block : sum + blocks - block;
+}
+
+/* The two blocks of a key, and what its slot has in each. */
+struct choice {
+    uint64_t block[2], value[2];
+};
+
+static struct choice
+choose(const struct hspz_counter_front *f, unsigned bits, uint64_t x)
+{
+    const unsigned left = bits - f->group_bits;
+    const uint64_t low = x & ((UINT64_C(1) << left) - 1);
+    const uint64_t part = low * f->group_blocks >> left;
+    const uint64_t rest = low - f->start[part];
+    const uint64_t block = (x >> left) * f->group_blocks + part;
+    return (struct choice){.block = {block, other_block(f, block, rest)},
+                           .value = {rest << 1, rest << 1 | 1}};
+}
+
+static uint64_t
+front_x(const struct hspz_counter_front *f, unsigned bits, uint64_t slot)
+{
+    const uint64_t value = slot_at(f, slot), rest = value >> 1;
+    uint64_t block = slot / BLOCK_SLOTS;
+    if ((value & 1) != 0) {
+        block = other_block(f, block, rest);
+    }
+    return (block / f->group_blocks << (bits - f->group_bits)) + f->start[block % f->group_blocks] +
+           rest;
+}
+
+/* The slot of a key; UINT64_MAX: it is not there. */
+static uint64_t
+front_find(const struct hspz_counter_front *f, const struct choice *c)
+{
+    for (int i = 0; i < 2; i++) {
+        const uint64_t first = c->block[i] * BLOCK_SLOTS, end = first + f->taken[c->block[i]];
+        for (uint64_t slot = first; slot < end; slot++) {
+            if (slot_at(f, slot) == c->value[i]) {
+                return slot;
+            }
+        }
+    }
+    return UINT64_MAX;
+}
+
+/* False: both blocks are full. */
+static bool
+front_put(struct hspz_counter_front *f, const struct choice *c)
+{
+    const int i = f->taken[c->block[1]] < f->taken[c->block[0]];
+    const uint64_t block = c->block[i];
+    if (f->taken[block] == BLOCK_SLOTS) {
+        return false;
+    }
+    set_slot(f, block * BLOCK_SLOTS + f->taken[block]++, c->value[i]);
+    f->singles++;
+    return true;
+}
+
+/* The last of its block takes its place. */
+static void
+front_remove(struct hspz_counter_front *f, uint64_t slot)
+{
+    const uint64_t block = slot / BLOCK_SLOTS;
+    const uint64_t last = block * BLOCK_SLOTS + --f->taken[block];
+    set_slot(f, slot, slot_at(f, last));
+    f->singles--;
+}
+
+static bool
+is_taken(const struct hspz_counter_front *f, uint64_t slot)
+{
+    return slot % BLOCK_SLOTS < f->taken[slot / BLOCK_SLOTS];
+}
+
+static void
+front_give(struct hspz_counter_front *f, struct hspz_counter_memory *memory)
+{
+    give(memory, f->slots, slot_bytes(f));
+    give(memory, f->taken, front_blocks(f));
+    f->slots = f->taken = NULL;
+}
+
+/* Gives `f`, with its shape alone, arrays and all that `from` has; false: it does not fit, or there
+ * is no memory. */
+static bool
+front_make(struct hspz_counter_front *f, unsigned bits, const struct hspz_counter_front *from,
+           struct hspz_counter_memory *memory)
+{
+    f->slots = take(memory, slot_bytes(f));
+    f->taken = take(memory, front_blocks(f));
+    bool good = f->slots != NULL && f->taken != NULL;
+    /* The first of each block, then the second: block by block, the blocks would fill unevenly. */
+    for (uint64_t i = 0; good && from != NULL && i < front_slots(from); i++) {
+        const uint64_t blocks = front_blocks(from), slot = i % blocks * BLOCK_SLOTS + i / blocks;
+        if (is_taken(from, slot)) {
+            const struct choice c = choose(f, bits, front_x(from, bits, slot));
+            good = front_put(f, &c);
+        }
+    }
+    if (!good) {
+        front_give(f, memory);
+    }
+    return good;
+}
+
+static bool
+front_grow(struct hspz_counter_shard *s, struct hspz_counter_memory *memory)
+{
+    struct hspz_counter_front *f = &s->front, made = *f;
+    bool grown = false;
+    if (16 * f->singles < FULL_16THS * front_slots(f)) {
+        return false;
+    }
+    for (unsigned i = 0; i < GROWTHS_MOST && !grown; i++) {
+        made = front_next(s->bits, &made);
+        grown = made.slot_bits >= SLOT_BITS_LEAST && front_make(&made, s->bits, f, memory);
+    }
+    if (grown) {
+        front_give(f, memory);
+        *f = made;
+    }
+    return grown;
+}
+
+/* For so many keys, and their chance to be on one shard. */
+static struct hspz_counter_front
+front_for(unsigned bits, uint64_t keys)
+{
+    struct hspz_counter_front f = front_shape(bits, 0, GROUP_LEAST), next = f;
+    while (next.slot_bits >= SLOT_BITS_LEAST && 16 * keys > FIRST_16THS * front_slots(&f)) {
+        f = next;
+        next = front_next(bits, &f);
+    }
+    return f;
+}
+
+/* ---- the table ---- */
+
+/* Where x is, or the free place where it would be; the table is never full. */
+static uint64_t
+pair_place(const struct hspz_counter_shard *s, uint64_t x)
+{
+    uint64_t at = hspz_filter_scale(x << (64 - s->bits), s->pair_slots);
+    while (s->pairs[at].count != 0 && s->pairs[at].x != x) {
+        at = at + 1 == s->pair_slots ? 0 : at + 1;
+    }
+    return at;
+}
+
+static struct hspz_counter_pair *
+pair_find(const struct hspz_counter_shard *s, uint64_t x)
+{
+    if (s->pair_slots == 0) {
+        return NULL;
+    }
+    struct hspz_counter_pair *pair = &s->pairs[pair_place(s, x)];
+    return pair->count != 0 ? pair : NULL;
+}
+
+static bool
+pairs_grow(struct hspz_counter_shard *s, struct hspz_counter_memory *memory)
+{
+    struct hspz_counter_shard made = {.bits = s->bits,
+                                      .pair_slots = s->pair_slots + s->pair_slots / 2 + 16};
+    made.pairs = take(memory, made.pair_slots * sizeof(*made.pairs));
+    if (made.pairs == NULL) {
+        return false;
+    }
+    for (uint64_t i = 0; i < s->pair_slots; i++) {
+        if (s->pairs[i].count != 0) {
+            made.pairs[pair_place(&made, s->pairs[i].x)] = s->pairs[i];
+        }
+    }
+    give(memory, s->pairs, s->pair_slots * sizeof(*s->pairs));
+    s->pairs = made.pairs;
+    s->pair_slots = made.pair_slots;
+    return true;
+}
+
+/* Of an x that is not there. */
+static bool
+pair_put(struct hspz_counter_shard *s, uint64_t x, uint64_t count,
+         struct hspz_counter_memory *memory)
+{
+    if (16 * (s->pair_count + 1) > PAIRS_16THS * s->pair_slots && !pairs_grow(s, memory)) {
+        return false;
+    }
+    s->pairs[pair_place(s, x)] = (struct hspz_counter_pair){x, count};
+    s->pair_count++;
+    return true;
+}
+
+/* ---- all of it ---- */
+
+bool
+hspz_counter_shard_init(struct hspz_counter_shard *s, unsigned key_bits, uint64_t keys,
+                        struct hspz_counter_memory *memory)
+{
+    HSPZ_REQUIRE(key_bits >= HSPZ_COUNTER_BITS_LEAST && key_bits <= 64);
+    *s = (struct hspz_counter_shard){.bits = key_bits - HSPZ_COUNTER_SHARD_BITS};
+    s->front = front_for(s->bits, keys);
+    HSPZ_REQUIRE(s->front.slot_bits <= SLOT_BITS_MOST);
+    return front_make(&s->front, s->bits, NULL, memory);
+}
+
+void
+hspz_counter_shard_fini(struct hspz_counter_shard *s)
+{
+    free(s->front.slots);
+    free(s->front.taken);
+    free(s->pairs);
+    *s = (struct hspz_counter_shard){0};
+}
+
+uint64_t
+hspz_counter_shard_bytes(unsigned key_bits, uint64_t keys)
+{
+    const struct hspz_counter_front f = front_for(key_bits - HSPZ_COUNTER_SHARD_BITS, keys);
+    return slot_bytes(&f) + front_blocks(&f);
+}
+
+static uint64_t
+add(uint64_t a, uint64_t b)
+{
+    return a + b < a ? UINT64_MAX : a + b;
+}
+
+static bool
+add_new(struct hspz_counter_shard *s, uint64_t x, uint64_t n, const struct choice *c,
+        struct hspz_counter_memory *memory)
+{
+    if (n == 1 && front_put(&s->front, c)) {
+        return true;
+    }
+    if (n == 1 && front_grow(s, memory)) {
+        const struct choice again = choose(&s->front, s->bits, x);
+        if (front_put(&s->front, &again)) {
+            return true;
+        }
+    }
+    return pair_put(s, x, n, memory);
+}
+
+bool
+hspz_counter_shard_add(struct hspz_counter_shard *s, uint64_t x, uint64_t n,
+                       struct hspz_counter_memory *memory)
+{
+    struct hspz_counter_pair *pair = pair_find(s, x);
+    if (pair != NULL) {
+        pair->count = add(pair->count, n);
+        s->total = add(s->total, n);
+        return true;
+    }
+    const struct choice c = choose(&s->front, s->bits, x);
+    const uint64_t slot = front_find(&s->front, &c);
+    if (slot == UINT64_MAX) {
+        if (!add_new(s, x, n, &c, memory)) {
+            return false;
+        }
+    } else if (pair_put(s, x, add(1, n), memory)) {
+        front_remove(&s->front, slot);
+    } else {
+        return false;
+    }
+    s->total = add(s->total, n);
+    return true;
+}
+
+uint64_t
+hspz_counter_shard_count(const struct hspz_counter_shard *s, uint64_t x)
+{
+    const struct hspz_counter_pair *pair = pair_find(s, x);
+    if (pair != NULL) {
+        return pair->count;
+    }
+    const struct choice c = choose(&s->front, s->bits, x);
+    return front_find(&s->front, &c) != UINT64_MAX;
+}
+
+uint64_t
+hspz_counter_shard_places(const struct hspz_counter_shard *s)
+{
+    return front_slots(&s->front) + s->pair_slots;
+}
+
+uint64_t
+hspz_counter_shard_at(const struct hspz_counter_shard *s, uint64_t place, uint64_t *x)
+{
+    const uint64_t slots = front_slots(&s->front);
+    if (place >= slots) {
+        *x = s->pairs[place - slots].x;
+        return s->pairs[place - slots].count;
+    }
+    if (!is_taken(&s->front, place)) {
+        return 0;
+    }
+    *x = front_x(&s->front, s->bits, place);
+    return 1;
+}

@@ -1,0 +1,71 @@
+/* A shard of an exact counter: keys that came once in a front that needs a few bytes each, those
+ * that came more often in a table of 16-byte pairs.
+ *
+ * A key of `bits` bits is mixed by a permutation (engine/filter_hash.h); its highest 8 bits say
+ * which shard, what is left is x. In the front (after the two-choice filter, McCoy et al. 2023) the
+ * range of x is cut into as many parts as there are blocks of 16 slots: x would like its part's;
+ * the rest, how far into the part it is, is what a slot keeps, with one bit that is set in its
+ * other block, which follows from block and rest. So block and slot say all of x: whatever is found
+ * in the front is the key itself, never another. The table has linear probing, ordered by x.
+ *
+ * A new key goes to the emptier of its blocks; when both are full, the front grows by a quarter or
+ * less, or where that is no use or there is no memory, the key goes to the table. Seen again, a key
+ * moves from the front to the table. What a shard holds depends on its keys and their order alone,
+ * as long as memory lasts.
+ *
+ * Owns:    its arrays.
+ * Threads: one writer, or any number of readers, of a shard; the memory is shared by all. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HSPZ_COUNTER_SHARD_BITS 8u
+#define HSPZ_COUNTER_SHARDS (1u << HSPZ_COUNTER_SHARD_BITS)
+#define HSPZ_COUNTER_BITS_LEAST 16u
+
+/* Bytes of all shards. */
+struct hspz_counter_memory {
+    _Atomic uint64_t used;
+    uint64_t limit; /* 0: none */
+};
+
+struct hspz_counter_pair {
+    uint64_t x, count; /* count 0: nobody's */
+};
+
+/* Blocks are 2^group_bits groups of 4 to 7. */
+struct hspz_counter_front {
+    unsigned group_bits, group_blocks;
+    unsigned slot_bits; /* of the rest, and one */
+    uint64_t start[7];  /* in its group, where the part of a block begins */
+    uint8_t *slots;     /* packed, lowest bit first */
+    uint8_t *taken;     /* slots of each block that are, from its first on */
+    uint64_t singles;
+};
+
+struct hspz_counter_shard {
+    unsigned bits; /* of x */
+    struct hspz_counter_front front;
+    struct hspz_counter_pair *pairs;
+    uint64_t pair_slots, pair_count;
+    uint64_t total; /* of the counts of all keys; stays at 2^64 - 1 */
+};
+
+/* A front for `keys`; false: no memory. */
+bool hspz_counter_shard_init(struct hspz_counter_shard *s, unsigned key_bits, uint64_t keys,
+                             struct hspz_counter_memory *memory);
+void hspz_counter_shard_fini(struct hspz_counter_shard *s);
+/* Of the arrays that init makes. */
+uint64_t hspz_counter_shard_bytes(unsigned key_bits, uint64_t keys);
+
+/* Adds n, 1 or more; false: no memory, and nothing was done. */
+bool hspz_counter_shard_add(struct hspz_counter_shard *s, uint64_t x, uint64_t n,
+                            struct hspz_counter_memory *memory);
+uint64_t hspz_counter_shard_count(const struct hspz_counter_shard *s, uint64_t x);
+
+/* Places of the shard are 0 .. places - 1; the count of what is there, 0: nothing. */
+uint64_t hspz_counter_shard_places(const struct hspz_counter_shard *s);
+uint64_t hspz_counter_shard_at(const struct hspz_counter_shard *s, uint64_t place, uint64_t *x);

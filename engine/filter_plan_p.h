@@ -1,0 +1,7 @@
+/* A kind's part of hspz_filter_plan (engine/filter.h) that has a file of its own. */
+#pragma once
+
+#include "engine/filter.h"
+
+HSPZ_MUST_USE enum hspz_status hspz_filter_plan_counter(struct hspz_filter_plan *plan,
+                                                        struct hspz_error *err);

@@ -1,0 +1,408 @@
+/* The exact counter against sorted arrays. */
+#include "engine/cpu/counter.h"
+#include "engine/filter.h"
+#include "engine/filter_hash.h"
+#include "tests/support/failing_malloc.h"
+#include "tests/support/test.h"
+
+#include <inttypes.h>
+
+static const struct hspz_filter_ops *
+ops(void)
+{
+    return hspz_cpu_filter(HSPZ_FILTER_COUNTER);
+}
+
+static struct hspz_filter *
+create(struct hspz_filter_spec spec, unsigned threads)
+{
+    struct hspz_filter_plan plan;
+    struct hspz_filter *f = NULL;
+    spec.kind = HSPZ_FILTER_COUNTER;
+    assert_int_equal(hspz_filter_plan(&spec, 0, &plan, NULL), HSPZ_OK);
+    plan.threads = threads;
+    assert_int_equal(ops()->create(&plan, &f, NULL), HSPZ_OK);
+    struct hspz_filter_stats stats;
+    ops()->stats(f, &stats);
+    assert_int_equal(stats.bytes, plan.bytes);
+    return f;
+}
+
+static void
+run(struct hspz_filter *f, struct hspz_filter_call *call)
+{
+    struct hspz_error err = {0};
+    if (hspz_filter_run(ops(), f, call, &err) != HSPZ_OK) {
+        fail_msg("%s", err.text);
+    }
+}
+
+static uint64_t
+count_of(struct hspz_filter *f, uint64_t key)
+{
+    uint64_t found = 0;
+    struct hspz_filter_call call = {
+        .op = HSPZ_FILTER_COUNT, .keys = &key, .count = 1, .found = &found};
+    run(f, &call);
+    assert_int_equal(call.yes_count, found > 0);
+    return found;
+}
+
+static int
+by_key(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Everything there is, as pairs of key and count, as it comes; how many. */
+static size_t
+enumerate(struct hspz_filter *f, uint64_t (**out)[2])
+{
+    struct hspz_filter_entry some[777];
+    uint64_t cursor = 0;
+    size_t all = 0, count = 1;
+    *out = NULL;
+    while (count > 0) {
+        assert_int_equal(ops()->enumerate(f, &cursor, some, 777, &count, NULL), HSPZ_OK);
+        *out = realloc(*out, (all + count + 1) * sizeof(**out));
+        assert_non_null(*out);
+        for (size_t i = 0; i < count; i++, all++) {
+            (*out)[all][0] = some[i].fingerprint;
+            (*out)[all][1] = some[i].count;
+            assert_int_equal(some[i].value, 0);
+        }
+    }
+    return all;
+}
+
+/* ---- the mixer ---- */
+
+static void
+test_mixing_is_a_permutation_of_so_many_bits(void **state)
+{
+    (void)state;
+    static uint8_t seen[1 << 16];
+    const uint64_t salt = hspz_filter_salt(3);
+    for (uint64_t key = 0; key < 1 << 16; key++) {
+        const uint64_t mixed = hspz_counter_mix(key, salt, 16);
+        assert_true(mixed < 1 << 16);
+        assert_int_equal(seen[mixed], 0);
+        seen[mixed] = 1;
+        assert_int_equal(hspz_counter_unmix(mixed, salt, 16), key);
+    }
+    uint64_t random = 8;
+    for (unsigned bits = 16; bits <= 64; bits++) {
+        const uint64_t mask = UINT64_MAX >> (64 - bits);
+        for (int i = 0; i < 1000; i++) {
+            const uint64_t key = test_random(&random) & mask;
+            const uint64_t mixed = hspz_counter_mix(key, salt, bits);
+            assert_int_equal(mixed & ~mask, 0);
+            assert_int_equal(hspz_counter_unmix(mixed, salt, bits), key);
+        }
+    }
+}
+
+/* Keys in a row, as k-mers may be, fall on all shards alike. */
+static void
+test_shards_get_alike(void **state)
+{
+    (void)state;
+    enum { KEYS = 1 << 18 };
+    static const unsigned strides[] = {0, 2, 20};
+    for (unsigned bits = 30; bits <= 64; bits += 2) {
+        for (size_t s = 0; s < 3 && strides[s] + 18 <= bits; s++) {
+            uint32_t counts[HSPZ_COUNTER_SHARDS] = {0};
+            for (uint64_t i = 0; i < KEYS; i++) {
+                const uint64_t mixed = hspz_counter_mix(i << strides[s], 77, bits);
+                counts[mixed >> (bits - HSPZ_COUNTER_SHARD_BITS)]++;
+            }
+            for (unsigned i = 0; i < HSPZ_COUNTER_SHARDS; i++) {
+                if (counts[i] < KEYS / HSPZ_COUNTER_SHARDS / 2 ||
+                    counts[i] > KEYS / HSPZ_COUNTER_SHARDS * 2) {
+                    fail_msg("%u bits, << %u: shard %u has %u", bits, strides[s], i, counts[i]);
+                }
+            }
+        }
+    }
+}
+
+/* ---- counts ---- */
+
+/* n keys, of which many are there once and some often. */
+static uint64_t *
+random_keys(uint64_t *random, size_t n, unsigned k)
+{
+    const uint64_t mask = k == 0 ? UINT64_MAX : UINT64_MAX >> (64 - 2 * k);
+    uint64_t *keys = malloc(n * sizeof(*keys));
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t r = test_random(random);
+        keys[i] = (r % 4 == 0 ? hspz_filter_mix(r >> 8 & 1023) : hspz_filter_mix(r)) & mask;
+    }
+    return keys;
+}
+
+static void
+check_counts(struct hspz_filter *f, const uint64_t *keys, size_t n)
+{
+    uint64_t *sorted = malloc(n * sizeof(*sorted)), (*got)[2];
+    memcpy(sorted, keys, n * sizeof(*sorted));
+    qsort(sorted, n, sizeof(*sorted), by_key);
+    const size_t entries = enumerate(f, &got);
+    qsort(got, entries, sizeof(*got), by_key);
+    size_t at = 0;
+    for (size_t i = 0; i < n; at++) {
+        size_t same = i;
+        while (same < n && sorted[same] == sorted[i]) {
+            same++;
+        }
+        assert_true(at < entries);
+        assert_int_equal(got[at][0], sorted[i]);
+        assert_int_equal(got[at][1], same - i);
+        if (at % 37 == 0) {
+            assert_int_equal(count_of(f, sorted[i]), same - i);
+        }
+        i = same;
+    }
+    assert_int_equal(at, entries);
+    struct hspz_filter_stats stats;
+    ops()->stats(f, &stats);
+    assert_int_equal(stats.entries, entries);
+    assert_int_equal(stats.total, n);
+    free(sorted);
+    free(got);
+}
+
+static void
+test_counts_are_exact_for_every_k(void **state)
+{
+    (void)state;
+    static const unsigned ks[] = {0, 1, 2, 3, 4, 5, 8, 9, 11, 13, 15, 21, 31, 32};
+    uint64_t random = 4;
+    for (size_t i = 0; i < sizeof(ks) / sizeof(ks[0]); i++) {
+        const size_t n = i % 3 == 0 ? 150000 : 9001;
+        uint64_t *keys = random_keys(&random, n, ks[i]);
+        struct hspz_filter *f =
+            create((struct hspz_filter_spec){.capacity = 1, .k = ks[i], .seed = i}, 1);
+        for (size_t done = 0; done < n;) {
+            const size_t count = n - done < 4001 ? n - done : 4001;
+            struct hspz_filter_call call = {.keys = keys + done, .count = count};
+            run(f, &call);
+            assert_int_equal(call.yes_count, count);
+            assert_false(call.full);
+            done += count;
+        }
+        check_counts(f, keys, n);
+        for (int absent = 0; absent < 1000 && (ks[i] == 0 || ks[i] > 20); absent++) {
+            const uint64_t key = test_random(&random) >> (ks[i] == 0 ? 0 : 64 - 2 * ks[i]);
+            assert_int_equal(count_of(f, key), 0);
+        }
+        free(keys);
+        ops()->destroy(&f);
+    }
+}
+
+static void
+test_threads_change_nothing(void **state)
+{
+    (void)state;
+    const size_t n = 300000;
+    uint64_t random = 6;
+    uint64_t *keys = random_keys(&random, n, 31);
+    uint64_t(*first)[2] = NULL;
+    size_t entries = 0;
+    for (unsigned threads = 1; threads <= 5; threads += 2) {
+        struct hspz_filter *f = create((struct hspz_filter_spec){.capacity = 1, .k = 31}, threads);
+        uint8_t *yes = malloc(n / 8 + 1);
+        uint64_t *found = malloc(n * sizeof(*found));
+        struct hspz_filter_call call = {.keys = keys, .count = n, .yes = yes};
+        run(f, &call);
+        assert_int_equal(call.yes_count, n);
+        uint64_t(*got)[2];
+        const size_t count = enumerate(f, &got);
+        if (first == NULL) {
+            check_counts(f, keys, n);
+            first = got;
+            entries = count;
+        } else {
+            assert_int_equal(count, entries);
+            assert_memory_equal(got, first, count * sizeof(*got));
+            free(got);
+        }
+        call.op = HSPZ_FILTER_COUNT;
+        call.found = found;
+        memset(yes, 0, n / 8 + 1);
+        run(f, &call);
+        assert_int_equal(call.yes_count, n);
+        for (size_t i = 0; i < n; i++) {
+            assert_true((yes[i / 8] >> i % 8 & 1) == 1 && found[i] > 0);
+        }
+        free(yes);
+        free(found);
+        ops()->destroy(&f);
+    }
+    free(first);
+    free(keys);
+}
+
+static void
+test_given_counts_add_up_to_the_largest(void **state)
+{
+    (void)state;
+    const uint64_t keys[] = {7, 8, 7, 9, 8, 10};
+    const uint64_t counts[] = {1, UINT64_MAX - 1, 5, 0, 3, 1};
+    struct hspz_filter *f = create((struct hspz_filter_spec){.slots = 1}, 1);
+    struct hspz_filter_call call = {.keys = keys, .counts = counts, .count = 6};
+    run(f, &call);
+    assert_int_equal(call.yes_count, 6);
+    assert_int_equal(count_of(f, 7), 6);
+    assert_int_equal(count_of(f, 8), UINT64_MAX);
+    assert_int_equal(count_of(f, 9), 0);
+    assert_int_equal(count_of(f, 10), 1);
+    struct hspz_filter_stats stats;
+    ops()->stats(f, &stats);
+    assert_int_equal(stats.entries, 3);
+    assert_int_equal(stats.total, UINT64_MAX);
+    ops()->destroy(&f);
+}
+
+static void
+test_a_key_of_too_many_bits_is_refused(void **state)
+{
+    (void)state;
+    struct hspz_filter *f = create((struct hspz_filter_spec){.slots = 1, .k = 9}, 1);
+    const uint64_t keys[] = {(1 << 18) - 1, 1 << 18};
+    struct hspz_filter_call call = {.keys = keys, .count = 2};
+    struct hspz_error err = {0};
+    assert_int_equal(ops()->run(f, &call, &err), HSPZ_E_BAD_REQUEST);
+    assert_non_null(strstr(err.text, "key 1 is no 9-mer"));
+    assert_int_equal(count_of(f, keys[0]), 0);
+    ops()->destroy(&f);
+}
+
+/* ---- memory ---- */
+
+static void
+test_what_did_not_fit_is_said_and_the_rest_is_exact(void **state)
+{
+    (void)state;
+    const size_t n = 200000;
+    uint64_t random = 10, in = 0;
+    uint64_t *keys = malloc(n * sizeof(*keys)), *counts = malloc(n * sizeof(*counts));
+    uint8_t *yes = malloc(n / 8 + 1);
+    for (size_t i = 0; i < n; i++) {
+        keys[i] = test_random(&random); /* each once */
+        counts[i] = 1 + (i % 2 == 0);
+    }
+    struct hspz_filter *f = create((struct hspz_filter_spec){.slots = 1}, 3);
+    struct hspz_filter_call call = {
+        .keys = keys, .counts = counts, .count = n, .yes = yes, .memory_bytes = 1500000};
+    run(f, &call);
+    assert_true(call.full);
+    for (size_t i = 0; i < n; i++) {
+        const bool said = (yes[i / 8] >> i % 8 & 1) != 0;
+        assert_int_equal(count_of(f, keys[i]), said ? counts[i] : 0);
+        in += said;
+    }
+    assert_int_equal(call.yes_count, in);
+    assert_true(in > 50000 && in < n);
+    struct hspz_filter_stats stats;
+    ops()->stats(f, &stats);
+    assert_true(stats.bytes <= 1500000 && stats.bytes > 1000000);
+    assert_int_equal(stats.entries, in);
+    free(keys);
+    free(counts);
+    free(yes);
+    ops()->destroy(&f);
+}
+
+/* Bytes for each of n keys that are there `times` times. */
+static double
+bytes_per_key(unsigned k, size_t n, uint64_t times)
+{
+    uint64_t random = k;
+    uint64_t *keys = malloc(n * sizeof(*keys)), *counts = malloc(n * sizeof(*counts));
+    for (size_t i = 0; i < n; i++) {
+        keys[i] = test_random(&random) >> (64 - 2 * k);
+        counts[i] = times;
+    }
+    struct hspz_filter *f = create((struct hspz_filter_spec){.slots = 1, .k = k}, 2);
+    struct hspz_filter_stats before, after;
+    ops()->stats(f, &before);
+    const uint64_t most = before.bytes + ops()->room(f, n);
+    struct hspz_filter_call call = {
+        .keys = keys, .counts = counts, .count = n, .memory_bytes = most};
+    run(f, &call);
+    assert_false(call.full);
+    ops()->stats(f, &after);
+    assert_true(after.bytes <= most);
+    assert_true(after.entries > n - n / 100);
+    free(keys);
+    free(counts);
+    ops()->destroy(&f);
+    return (double)after.bytes / (double)after.entries;
+}
+
+static void
+test_single_keys_need_a_third_of_pairs(void **state)
+{
+    (void)state;
+    static const unsigned ks[] = {21, 31};
+    for (size_t i = 0; i < 2; i++) {
+        const double single = bytes_per_key(ks[i], 500000, 1);
+        const double plain = bytes_per_key(ks[i], 500000, 2);
+        if (3 * single > plain) {
+            fail_msg("%u-mers that came once need %g bytes, others %g", ks[i], single, plain);
+        }
+        assert_true(plain > 16);
+    }
+}
+
+static void
+test_every_allocation_may_fail(void **state)
+{
+    (void)state;
+    const size_t n = 5000;
+    uint64_t random = 12;
+    uint64_t *keys = random_keys(&random, n, 0);
+    struct hspz_filter_plan plan;
+    const struct hspz_filter_spec spec = {.kind = HSPZ_FILTER_COUNTER, .slots = 1};
+    assert_int_equal(hspz_filter_plan(&spec, 0, &plan, NULL), HSPZ_OK);
+    bool done = false;
+    unsigned refused = 0;
+    for (long nth = 1; !done; nth += nth < 6 ? 1 : 97) {
+        struct hspz_filter *f = NULL;
+        failing_malloc_arm(nth);
+        enum hspz_status status = ops()->create(&plan, &f, NULL);
+        struct hspz_filter_call call = {.keys = keys, .count = n};
+        if (status == HSPZ_OK) {
+            status = ops()->run(f, &call, NULL);
+        }
+        done = !failing_malloc_disarm();
+        refused += status == HSPZ_E_OUT_OF_MEMORY;
+        assert_true(status == HSPZ_OK || (!done && status == HSPZ_E_OUT_OF_MEMORY));
+        if (status == HSPZ_OK && !call.full) {
+            check_counts(f, keys, n);
+        }
+        ops()->destroy(&f);
+    }
+    assert_true(refused > 3);
+    free(keys);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mixing_is_a_permutation_of_so_many_bits),
+        cmocka_unit_test(test_shards_get_alike),
+        cmocka_unit_test(test_counts_are_exact_for_every_k),
+        cmocka_unit_test(test_threads_change_nothing),
+        cmocka_unit_test(test_given_counts_add_up_to_the_largest),
+        cmocka_unit_test(test_a_key_of_too_many_bits_is_refused),
+        cmocka_unit_test(test_what_did_not_fit_is_said_and_the_rest_is_exact),
+        cmocka_unit_test(test_single_keys_need_a_third_of_pairs),
+        cmocka_unit_test(test_every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
