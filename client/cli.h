@@ -51,6 +51,7 @@ int hspz_cmd_compare(struct hspz_cli *cli, const struct hspz_command *command, i
                      char **argv);
 int hspz_cmd_partition(struct hspz_cli *cli, const struct hspz_command *command, int argc,
                        char **argv);
+int hspz_cmd_plot(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv);
 int hspz_cmd_filter(struct hspz_cli *cli, const struct hspz_command *command, int argc,
                     char **argv);
 int hspz_cmd_stats(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv);

@@ -278,6 +278,29 @@ static const struct hspz_command commands[] = {
      "\n"
      "Example: hspz-client partition lastz-commands.txt | parallel\n",
      {"COMMANDS"}},
+    {"plot",
+     hspz_cmd_plot,
+     "draw a dot plot, or how many hits seeds have",
+     "plot MATCHES -o FILE [OPTION...]\n"
+     "       hspz-client plot NAME QUERY -o FILE [--hits] [OPTION...]\n"
+     "\n"
+     "Draws MATCHES (TSV of discover or hsps, segments or a folder of them, PAF; gzip or not), or\n"
+     "the HSPs that the server finds of QUERY in index NAME; plus strand blue, minus orange.\n"
+     "\n"
+     "  -o, --output FILE      PNG, or SVG where it ends in .svg or --format png|svg says so\n"
+     "  --hits                 hits per seed and cumulative hit share instead\n"
+     "  --anchors              anchors instead of HSPs\n"
+     "  --ref-range NAME[:BEGIN-END], --query-range NAME[:BEGIN-END]\n"
+     "                         show only this (0-based, half-open)\n"
+     "  --ref FILE, --query FILE\n"
+     "                         with MATCHES: sequence files for names, order and lengths\n"
+     "  --width N, --height N  pixels (default 1200, and what the lengths want)\n"
+     "  --title TEXT           instead of the names of the files\n"
+     "  --strand plus|minus|both, --no-transitions, --unmask, --hspthresh N,\n"
+     "  --max-word-count N     as of discover and hsps\n"
+     "\n"
+     "Example: hspz-client plot ecoli query.fa -o query.png\n",
+     {"MATCHES, or NAME and QUERY,"}},
     {"filter",
      hspz_cmd_filter,
      "keep sets and counts of keys on the server",

@@ -26,6 +26,7 @@ LIBRARIES = (
     (r"microhttpd\.h", lambda path: path == "daemon/http.c", "microhttpd.h belongs to daemon/http.c"),
     (r"openssl/.*", lambda path: re.fullmatch(r"(daemon|client)/tls\.c", path),
      "OpenSSL belongs to daemon/tls.c and client/tls.c"),
+    (r"cairo.*", lambda path: path == "client/canvas.c", "cairo belongs to client/canvas.c"),
     (r"systemd/.*", lambda path: path.startswith("daemon/"), "libsystemd belongs to daemon/"),
 )
 
