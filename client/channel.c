@@ -274,11 +274,12 @@ receive_bytes(struct hspz_channel *channel, uint8_t *bytes, size_t room, size_t 
     }
     const ssize_t n = channel->expects_fds ? receive_with_fds(channel, bytes, room)
                                            : recv(channel->fd, bytes, room, MSG_DONTWAIT);
-    if (n < 0 && errno != EAGAIN && errno != EINTR) {
+    /* A peer that ends before it has read everything ends with a reset, to the kernel. */
+    *ended = n == 0 || (n < 0 && errno == ECONNRESET);
+    if (n < 0 && !*ended && errno != EAGAIN && errno != EINTR) {
         return hspz_error_errno(err, HSPZ_E_INCOMPLETE, errno, "%s: the connection broke",
                                 channel->where);
     }
-    *ended = n == 0;
     *got = n > 0 ? (size_t)n : 0;
     return HSPZ_OK;
 }

@@ -118,6 +118,16 @@ hspz_cmd_health(struct hspz_cli *cli, const struct hspz_command *command, int ar
     return run(cli, command, HSPZ_METHOD_HEALTH, argc, argv);
 }
 
+/* Its end tells us by the answer to the last question, by another state or by closing: whichever
+ * comes first. */
+static enum hspz_status
+ended_before(enum hspz_status status, struct hspz_error *err)
+{
+    return status == HSPZ_E_SHUTTING_DOWN || status == HSPZ_E_INCOMPLETE
+               ? hspz_error_set(err, status, "the server ended before it was drained")
+               : status;
+}
+
 /* Says how far it is, and follows it until it is done. */
 static enum hspz_status
 drain(struct hspz_cli *cli, bool once, struct hspz_error *err)
@@ -128,11 +138,13 @@ drain(struct hspz_cli *cli, bool once, struct hspz_error *err)
     for (bool first = true; status == HSPZ_OK; first = false) {
         status = hspz_client_drain(client, once ? 0 : DRAIN_WAIT_MS, &now, err);
         if (status != HSPZ_OK) {
+            status = first ? status : ended_before(status, err);
             break;
         }
         const bool done = strcmp(now.state, "draining") != 0;
         if (done && strcmp(now.state, "drained") != 0) {
             status = hspz_error_set(err, HSPZ_E_SHUTTING_DOWN, "the server is %s", now.state);
+            status = first ? status : ended_before(status, err);
         } else if (done) {
             printf("%s\n", now.state);
         } else if (first || now.jobs != last.jobs || now.connections != last.connections) {

@@ -209,6 +209,13 @@ make_ssl(struct hspz_secure *secure, const struct hspz_secure_options *options,
                : tls_error(err, HSPZ_E_BAD_REQUEST, options->name);
 }
 
+/* The server closed the connection, as the kernel tells it when not everything was read. */
+static bool
+was_reset(const struct hspz_secure *secure)
+{
+    return secure->error == ECONNRESET || secure->error == EPIPE;
+}
+
 static enum hspz_status
 handshake_failed(const struct hspz_secure *secure, const char *name, const char *where,
                  struct hspz_error *err)
@@ -219,6 +226,11 @@ handshake_failed(const struct hspz_secure *secure, const char *name, const char 
         return hspz_error_set(err, HSPZ_E_UNAUTHORIZED,
                               "%s: its certificate is not taken for %s: %s", where, name,
                               X509_verify_cert_error_string(verified));
+    }
+    if (was_reset(secure)) {
+        ERR_clear_error();
+        return hspz_error_set(err, HSPZ_E_INCOMPLETE, "%s: the server closed the connection",
+                              where);
     }
     if (secure->error != 0) {
         ERR_clear_error();
@@ -341,20 +353,22 @@ hspz_secure_receive(struct hspz_secure *secure, void *bytes, size_t room, size_t
     if (would_block(secure)) {
         return HSPZ_OK;
     }
-    if (SSL_get_error(secure->ssl, 0) == SSL_ERROR_ZERO_RETURN) {
+    /* An alert about our certificate comes after our side of the handshake is done, and says more
+     * than the reset that may follow it. */
+    const int reason = ERR_GET_REASON(ERR_peek_error());
+    const bool alert = reason >= SSL_AD_REASON_OFFSET && reason < SSL_AD_REASON_OFFSET + 256;
+    if (!alert && (SSL_get_error(secure->ssl, 0) == SSL_ERROR_ZERO_RETURN || was_reset(secure))) {
+        ERR_clear_error();
         *ended = true;
         return HSPZ_OK;
     }
-    if (secure->error != 0) {
+    if (!alert && secure->error != 0) {
         ERR_clear_error();
         return hspz_error_errno(err, HSPZ_E_INCOMPLETE, secure->error, "%s: the connection broke",
                                 where);
     }
     char what[HSPZ_ADDRESS_TEXT_BYTES + 8];
     snprintf(what, sizeof(what), "%s: TLS", where);
-    /* An alert about our certificate comes after our side of the handshake is done. */
-    const int reason = ERR_GET_REASON(ERR_peek_error());
-    const bool alert = reason >= SSL_AD_REASON_OFFSET && reason < SSL_AD_REASON_OFFSET + 256;
     return tls_error(err, alert ? HSPZ_E_UNAUTHORIZED : HSPZ_E_BAD_PEER, what);
 }
 

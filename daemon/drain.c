@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* After an answer that it goes on, for the next question. */
-#define FOLLOW_MS 1000u
+/* After an answer that it goes on, for the next question: who asked may be slow. */
+#define FOLLOW_MS 5000u
 
 static void
 write_answer(struct hspz_writer *w, uint32_t id, const struct hspz_service *service,

@@ -61,7 +61,7 @@ class BatchTest(hspz_test.TestCase):
             # Somebody who is connected is somebody.
             time.sleep(3.5)
             self.assertEqual(peer.call("health")["state"], "ready")
-        begin = time.monotonic()
+            begin = time.monotonic()
         self.assertEqual(daemon.process.wait(20 * SLOWER), 0)
         self.assertGreater(time.monotonic() - begin, 0.9)
         self.assertIn("idle_exit_s", daemon.log())
@@ -323,7 +323,7 @@ class ClientTest(hspz_test.TestCase):
             waiting = subprocess.Popen(
                 [hspz_test.CLIENT, "--server", daemon.server, "--wait", "-1", "discover", "r",
                  self.query], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=child_env())
-            daemon.wait_jobs(refused=1)
+            self.assertTrue(poll(lambda: daemon.jobs()["refused"] > 0))
             waiting.send_signal(signal.SIGINT)
             _, errors = waiting.communicate(timeout=10 * SLOWER)
             self.assertEqual(waiting.returncode, 1)
@@ -350,13 +350,13 @@ class ClientTest(hspz_test.TestCase):
                     job = peer.request("discover", self.deaf)
                     daemon.wait_jobs(running=1)
                 process = subprocess.Popen(
-                    [hspz_test.CLIENT, "--server", daemon.server, "--timeout", "1", "drain"],
+                    [hspz_test.CLIENT, "--server", daemon.server, "--timeout", "3", "drain"],
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=child_env())
                 lines = []
                 if busy:
                     lines.append(process.stdout.readline())
                     self.assertRegex(lines[0], rb"^draining: 1 jobs, 0 loads, 2 connections\n$")
-                    time.sleep(1.5)  # it asks again, and has nothing new to say
+                    time.sleep(3.5)  # it asks again, and has nothing new to say
                     self.assertIsNone(process.poll())
                     self.assertGreater(peer.result(job)["anchors"], 2982 * 2981)
                 out, errors = process.communicate(timeout=60 * SLOWER)
@@ -377,9 +377,7 @@ class ClientTest(hspz_test.TestCase):
                 self.assertTrue(poll(lambda count=count: daemon.log().count("name=SIGTERM") == count))
             out, errors = process.communicate(timeout=60 * SLOWER)
             self.assertEqual((process.returncode, out), (1, b""))
-            # The answer to what was asked last, unless it asked just then.
-            self.assertRegex(errors, rb"the server ended in the midst of this"
-                                     rb"|the connection broke|the server closed the connection")
+            self.assertIn(b"the server ended before it was drained", errors)
         self.assertEqual(daemon.process.wait(30 * SLOWER), 0)
 
     def test_a_priority_is_taken_or_refused(self):

@@ -286,7 +286,7 @@ class PeerTest(TlsCase):
                            indexes={"ref": self.good})
 
         def served():
-            with contextlib.suppress(OSError), self.peer() as peer:
+            with contextlib.suppress(OSError, EOFError), self.peer() as peer:
                 return peer.call("health")["state"] == "ready"
         self.assertTrue(poll(served, 20), node.log())
         self.assertRegex(node.log(), "from=inherited tls=yes")
@@ -371,10 +371,12 @@ class GarbageTest(TlsCase):
         self.start("--hello-timeout-ms", "1000")
         good = self.client_hello()
         for part in (b"", good[:1], good[:5], good[:100], good):
+            begin = time.monotonic()
             with self.subTest(part=len(part)), self.raw() as sock:
                 sock.sendall(part)
-                seconds = self.ends(sock)
-                self.assertGreater(seconds, 0.8)
+                self.ends(sock)
+                seconds = time.monotonic() - begin
+                self.assertGreater(seconds, 0.99)
                 self.assertLess(seconds, 4 * SLOWER)
         with self.raw() as plain, self.context().wrap_socket(
                 plain, server_hostname="localhost") as sock:
@@ -431,7 +433,7 @@ class CrowdTest(TlsCase):
         self.start()
         hello, seen = self.client_hello(), []
         with self.node.peer() as other:
-            for _ in range(3):
+            for _ in range(8):
                 with contextlib.ExitStack() as stack:
                     socks = [stack.enter_context(socket.create_connection(self.where))
                              for _ in range(self.COUNT)]
@@ -685,7 +687,7 @@ class ClientCertificateTest(TlsCase):
             with self.assertRaises((ssl.SSLError, EOFError, ConnectionError)):
                 self.peer(token=TOKEN, own=own)
             done = self.client("--certificate", own[0], "--key", own[1], "health", check=1)
-            self.assertRegex(done.stderr, words + "|connection broke|closed the connection")
+            self.assertIn(words, done.stderr)
         self.serves()
 
     def test_a_revoked_certificate_is_refused_after_a_reload(self):
@@ -730,7 +732,7 @@ class CutTest(TlsCase):
                            out, port=listener.getsockname()[1], check=1)
         thread.join()
         listener.close()
-        self.assertRegex(done.stderr, "closed the connection|connection broke")
+        self.assertIn("closed the connection", done.stderr)
         self.assertFalse(os.path.exists(out))
         self.assertTrue(poll(lambda: self.idle()))
 
@@ -746,7 +748,8 @@ class CutTest(TlsCase):
 
         def play(seed):
             rng = random.Random(seed)
-            while time.monotonic() < stop:
+            while time.monotonic() < stop or (good[0] <= 20 and not bad and
+                                              time.monotonic() < stop + 20 * SLOWER):
                 kind = rng.randrange(5)
                 try:
                     if kind == 0:
