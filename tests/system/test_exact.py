@@ -290,8 +290,7 @@ class ServiceTest(hspz_test.TestCase):
                 self.assert_code(error, "queue_full", 1)
                 self.assertEqual(error["limit"], 1)
             self.assertLess(time.monotonic() - begin, 5 * SLOWER)
-            jobs = peer.call("stats")["jobs"]
-            self.assertEqual((jobs["running"], jobs["waiting"]), (1, 1))
+            daemon.wait_jobs(running=1, waiting=1)
             # The one that waits grows older.
             age = lambda: peer.call("stats")["jobs"]["oldest_waiting_ms"]  # noqa: E731
             self.assertTrue(hspz_test.poll(lambda: age() >= 100))

@@ -198,7 +198,7 @@ class SlowReaderTest(FaultTest):
             before = daemon.rss_mib()
             slow.request("discover", BIG)
             end, read, peak = time.monotonic() + 6, 0, 0
-            while time.monotonic() < end:
+            while time.monotonic() < end or read <= 1 << 20:
                 read += len(slow.socket.recv(1 << 17))  # about 1 MB/s
                 begin = time.monotonic()
                 self.assert_small(other)
@@ -226,8 +226,7 @@ class SlowReaderTest(FaultTest):
                 peak = max(peak, daemon.rss_mib())
                 time.sleep(0.05)
             self.assertLess(peak - before, 400)
-            jobs = poll(lambda: self.jobs(daemon)["running"] == 0 and self.jobs(daemon), 20)
-            self.assertTrue(jobs)
+            jobs = self.idle(daemon)
             self.assertEqual(jobs["received"], jobs["ok"] + jobs["refused"] + jobs["cancelled"] +
                              jobs["failed"])
             for peer in deaf:
@@ -284,7 +283,7 @@ class ConnectionTest(FaultTest):
                 try:
                     self.assert_serves(daemon)
                     return True
-                except (OSError, EOFError):
+                except (OSError, EOFError, RpcError):
                     return False
             self.assertTrue(poll(served, 10))
             self.assert_small(inside)
@@ -490,14 +489,17 @@ class BusyTest(FaultTest):
     @unittest.skipIf(hspz_test.SANITIZED, "bounds of time")
     def test_health_answers_while_a_large_batch_is_worked_on(self):
         daemon = self.start()
-        stop, times = threading.Event(), []
+        # One with nothing to do tells how quick any answer is on this machine just now.
+        idle = self.daemon(socket_path=self.path("idle.sock"))
+        stop, times, others = threading.Event(), [], []
 
         def ping():
-            with daemon.peer() as peer:
+            with daemon.peer() as peer, idle.peer() as other:
                 while not stop.is_set():
-                    begin = time.monotonic()
-                    peer.call("health")
-                    times.append(time.monotonic() - begin)
+                    for one, seen in ((peer, times), (other, others)):
+                        begin = time.monotonic()
+                        one.call("health")
+                        seen.append(time.monotonic() - begin)
                     time.sleep(0.05)
 
         thread = threading.Thread(target=ping)
@@ -511,16 +513,18 @@ class BusyTest(FaultTest):
                 for _ in range(8):
                     peer.request("discover", BIG)
                 end = time.monotonic() + 3
-                while time.monotonic() < end:
+                while time.monotonic() < end or len(times) <= 20:
                     peer.socket.recv(1 << 20)
         finally:
             stop.set()
             thread.join()
         times.sort()
+        others.sort()
         self.assertGreater(len(times), 20)
-        self.assertLess(times[int(len(times) * 0.99) - 1], 0.2 * SLOWER, times[-5:])
-        self.assertLess(times[-1], 1 * SLOWER)
+        for at, bound in ((int(len(times) * 0.99) - 1, 0.2), (-1, 1)):
+            self.assertLess(times[at], max(bound * SLOWER, 10 * others[at]), (times[-5:], others[-5:]))
         daemon.stop()
+        idle.stop()
 
     @unittest.skipIf(hspz_test.SANITIZED, "bounds of time")
     def test_a_bulk_client_does_not_starve_a_small_one(self):

@@ -286,7 +286,7 @@ class DiscoverTest(PeerTest):
                     _, data, _ = self.peer.anchors(number)
                     self.assertGreaterEqual(len(data) // 8, 42 if at > 0 else 41)
                 numbers = []
-        self.assertEqual(self.server.fds(), before)
+        self.assertTrue(hspz_test.poll(lambda: self.server.fds() <= before))
 
 
 class LimitTest(PeerTest):
@@ -579,7 +579,7 @@ class FramingTest(PeerTest):
                 message = peer.receive()
                 self.assertEqual(message[0], 1)
                 self.assert_code(message[2], "too_large")
-            except EOFError:
+            except (EOFError, ConnectionError):
                 pass
             self.assertTrue(peer.closed())
 
@@ -760,7 +760,7 @@ class MoreTest(PeerTest):
 
         def company():
             with self.server.peer() as peer:
-                while not stop.is_set():
+                while not got or not stop.is_set():
                     got.append(peer.discover("ref", query={"bases": self.block()})[1])
 
         threads = [threading.Thread(target=company) for _ in range(8)]

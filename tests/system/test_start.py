@@ -49,7 +49,7 @@ class PathTest(StartTest):
         begin = time.monotonic()
         # An index that is not there: the address is looked at before any index is.
         log = self.refused_start("--index", "x=" + self.path("absent.hspz"))
-        self.assertLess(time.monotonic() - begin, 1.5 * SLOWER)
+        self.assertLess(time.monotonic() - begin, 5 * SLOWER)
         self.assertIn(first.path, log)
         self.assertNotIn("absent", log)
         self.assertEqual(os.stat(first.path).st_ino, inode)
@@ -289,7 +289,8 @@ class LoadingTest(StartTest):
         before = seen[:[i for i, text in enumerate(seen) if "READY=1" in text][0]]
         self.assertTrue(any(re.search(r"STATUS=.*\d", text) for text in before), seen)
         self.assertTrue(any(re.search(r"EXTEND_TIMEOUT_USEC=\d+", text) for text in before), seen)
-        self.assertLess(max(b - a for a, b in zip(times, times[1:])), 5)
+        asked = [int(n) for n in re.findall(r"EXTEND_TIMEOUT_USEC=(\d+)", "\n".join(before))]
+        self.assertLess(max(b - a for a, b in zip(times, times[1:])), min(asked) / 1e6)
         self.assertTrue(any("STOPPING=1" in text for text in seen), seen)
 
     def test_an_abstract_notify_socket_works(self):
@@ -300,23 +301,20 @@ class LoadingTest(StartTest):
         hspz_test.need_systemd()
         receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         receiver.bind(self.path("notify"))
-        receiver.settimeout(1)
+        receiver.settimeout(4)
         self.addCleanup(receiver.close)
-        self.slow(3600000, NOTIFY_SOCKET=self.path("notify"))
-        time.sleep(6)
-        try:
-            while True:
-                receiver.recv(4096)
-        except TimeoutError:
-            pass
-        late = []
-        end = time.monotonic() + 4
-        while time.monotonic() < end:
+        daemon = self.slow(3600000, NOTIFY_SOCKET=self.path("notify"))
+        daemon.wait_listening()
+        # It has asked for the last time once it asks for nothing in the time of a few requests.
+        end = time.monotonic() + 30 * SLOWER
+        said, quiet = [], False
+        while not quiet and time.monotonic() < end:
             try:
-                late.append(receiver.recv(4096).decode())
+                said.append(receiver.recv(4096).decode())
             except TimeoutError:
-                pass
-        self.assertFalse([text for text in late if "EXTEND_TIMEOUT" in text or "READY" in text])
+                quiet = True
+        self.assertTrue(quiet, said)
+        self.assertFalse([text for text in said if "READY" in text])
 
     def test_killed_while_loading_then_started_again_serves(self):
         daemon = self.slow(300)
@@ -359,11 +357,10 @@ class FirstContactTest(StartTest):
     def test_nothing_there(self):
         self.fails("unix:" + self.path("nobody.sock"), seconds=5)
         self.fails("unix:" + self.path("nobody.sock"), "--wait", "1", seconds=5)
-        closed = socket.socket()
-        closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
-        closed.close()
-        self.assertIn(str(port), self.fails("tcp:127.0.0.1:%d" % port, seconds=5))
+        with socket.socket() as deaf:  # and nobody else gets its port meanwhile
+            deaf.bind(("127.0.0.1", 0))
+            port = deaf.getsockname()[1]
+            self.assertIn(str(port), self.fails("tcp:127.0.0.1:%d" % port, seconds=5))
 
     def test_a_dead_socket_is_no_server(self):
         dead = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -458,7 +455,7 @@ class ShortAnswerTest(StartTest):
                         at = data.find(b"anchors")
                         if ready is far and len(data) > 6000:
                             data = bytearray(data)
-                            data[max(at, 0) + 4000] ^= 1
+                            data[min(max(at, 0) + 4000, len(data) - 2000)] ^= 1
                         (far if ready is near else near).sendall(data)
         with Relay(self.path("relay.sock"), serve) as relay:
             out = self.path("out.u64")
