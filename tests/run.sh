@@ -7,7 +7,7 @@
 #   --sanitize  also build and test with address+undefined (build-asan) and thread (build-tsan)
 #
 # Debian packages of .ci/packages.txt that are missing are installed first; HSPZ_INSTALL=no leaves
-# the machine as it is. HSPZ_SHARED and HSPZ_REQUIRE are explained in tests/README.md.
+# the machine as it is. HSPZ_SHARED, HSPZ_REQUIRE and HSPZ_GPU_ARCH are explained in tests/README.md.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -65,13 +65,18 @@ for file in ragout/examples/E.Coli/references/MG1655-K12.fasta.gz \
     fi
 done
 
-failed=0
-logs=
+runs=
 
-# build_and_test FOLDER SETUP_ARGUMENTS -- TEST_ARGUMENTS
+# Most tests wait most of the time.
+processes=$(($(getconf _NPROCESSORS_ONLN) + 2))
+
+# build_and_test FOLDER TEST_SETUP TARGET SETUP_ARGUMENTS -- TEST_ARGUMENTS
+# TARGET is what the setup's tests need; of tests that the arguments name, all is built.
 build_and_test() {
     folder=$1
-    shift
+    tested=$2
+    target=$3
+    shift 3
     setup=
     while [ "$1" != -- ]; do
         setup="$setup $1"
@@ -80,33 +85,28 @@ build_and_test() {
     shift
     # Unquoted on purpose: one word per argument.
     [ -e "$folder/build.ninja" ] || meson setup "$folder" $setup
-    ninja -C "$folder"
+    [ $# -eq 0 ] || target=all
+    ninja -C "$folder" "$target"
     rm -f "$folder"/meson-logs/testlog*
-    meson test -C "$folder" --no-rebuild --print-errorlogs "$@" || failed=1
-    logs="$logs $folder/meson-logs"
+    status=0
+    meson test -C "$folder" --no-rebuild --print-errorlogs --num-processes "$processes" \
+        --setup "$tested" "$@" || status=$?
+    runs="$runs $folder $tested $status"
 }
 
 if [ $long = yes ]; then
-    build_and_test build -- --setup long "$@"
+    tested=long
 else
-    build_and_test build -- "$@"
+    tested=normal
 fi
+build_and_test build "$tested" all ${HSPZ_GPU_ARCH:+-Dgpu-arch="$HSPZ_GPU_ARCH"} -- "$@"
 if [ $sanitize = yes ]; then
-    build_and_test build-asan -Dcuda=disabled -Dbench=disabled -Dbuildtype=debugoptimized \
-        -Db_sanitize=address,undefined -Db_lundef=false -- --setup address "$@"
-    build_and_test build-tsan -Dcuda=disabled -Dbench=disabled -Dbuildtype=debugoptimized \
-        -Db_sanitize=thread -Db_lundef=false -- --setup threads "$@"
+    # A report needs the lines, and no more of what a debugger knows.
+    sanitizer="-Dcuda=disabled -Dbench=disabled -Ddebug=true -Doptimization=1 -Dc_args=-g1 -Db_lundef=false"
+    # Unquoted on purpose: one word per argument.
+    build_and_test build-asan address all $sanitizer -Db_sanitize=address,undefined -- "$@"
+    build_and_test build-tsan threads threads-tests $sanitizer -Db_sanitize=thread -- "$@"
 fi
 
-python3 - $failed $logs <<'END'
-import glob, json, sys
-
-counts = {"passed": 0, "failed": 0, "skipped": 0}
-kinds = {"OK": "passed", "EXPECTEDFAIL": "passed", "SKIP": "skipped"}
-for folder in sys.argv[2:]:
-    for log in glob.glob(folder + "/testlog*.json"):
-        for line in open(log, encoding="utf-8"):
-            counts[kinds.get(json.loads(line)["result"], "failed")] += 1
-print("%(passed)d passed, %(failed)d failed, %(skipped)d skipped" % counts)
-sys.exit(1 if counts["failed"] or not counts["passed"] or sys.argv[1] != "0" else 0)
-END
+# Unquoted on purpose: three words per run.
+exec python3 tests/verdict.py $runs

@@ -5,10 +5,14 @@ import itertools
 import os
 import socket
 import struct
+import sys
 import threading
 
 import msgpack
 import xxhash
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import reports  # noqa: E402,F401 pylint: disable=wrong-import-position,unused-import
 
 SHAPE = "1110100110010101111"
 CODE = {"A": 0, "C": 1, "G": 2, "T": 3}

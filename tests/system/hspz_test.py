@@ -24,6 +24,9 @@ import unittest
 
 import msgpack
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import reports  # noqa: E402,F401 pylint: disable=wrong-import-position,unused-import
+
 SOURCE = os.environ.get("HSPZ_SOURCE") or os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("HSPZ_BUILD") or os.path.join(SOURCE, "build")
