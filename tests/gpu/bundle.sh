@@ -62,7 +62,12 @@ if [ "$arch" != 80 ] && [ -z "$soft" ]; then
     strip bundle/bin/old_hspzd
 fi
 # Everything but what every machine with a driver has.
-for program in bundle/bin/*; do
+# Other people's programs that the tests compare with.
+mkdir -p bundle/tools
+for program in lastz bgzip; do
+    cp -L "$(command -v $program)" bundle/tools/
+done
+for program in bundle/bin/* bundle/tools/*; do
     ldd "$program" | awk '$3 ~ /^\// { print $3 }'
 done | sort -u | grep -Ev '/(libc|libm|libstdc\+\+|libgcc_s|libpthread|libdl|librt|ld-linux[^/]*|libcuda)\.so' |
     while read -r library; do

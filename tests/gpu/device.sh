@@ -3,7 +3,7 @@
 # CUDA engine, a subset under each sanitizer, then the measurements. Logs go to $OUT (default out/).
 #
 #   tests/gpu/device.sh [tests] [card] [system] [served] [soak] [sanitize] [bench] [hsps]
-#                       [filters] [keys] [sketches]
+#                       [jobs] [filters] [keys] [sketches]
 #
 # All but `sketches` when none is named. `card` has what only a card can show, `system` the black-box
 # tests of the daemon with the CUDA engine, `keys` filters against exact sets and counts.
@@ -17,10 +17,11 @@ out=${OUT:-out}
 mkdir -p "$out"
 [ -d bundle ] || tar -xzf bundle.tar.gz || exit
 export LD_LIBRARY_PATH="$PWD/bundle/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export PATH="$PATH:$PWD/bundle/tools"
 export HSPZ_REQUIRE=gpu HSPZ_SHARED="$PWD/bundle/shared"
 [ -d bundle/shared ] && HSPZ_REQUIRE=shared,gpu
 [ -d bundle/genomes ] && mkdir -p /usr/share/doc && cp -rn bundle/genomes/. /usr/share/doc/
-[ $# -gt 0 ] || set -- tests card system served soak sanitize bench hsps filters keys
+[ $# -gt 0 ] || set -- tests card system served soak sanitize bench hsps jobs filters keys
 # The programs as the tests know them, in a build folder.
 export HSPZ_BUILD="$PWD/bundle/build" PYTHONPATH="$PWD/bundle/python${PYTHONPATH:+:$PYTHONPATH}"
 mkdir -p "$HSPZ_BUILD/daemon" "$HSPZ_BUILD/client" "$HSPZ_BUILD/tests/system" "$HSPZ_BUILD/tests/gpu"
@@ -202,6 +203,21 @@ for part; do
         cat "$out/last"
         run 120 "simulate, 100 Mbp" bundle/bin/simulate --bases 100000000 "$pairs/r.fa" "$pairs/q.fa"
         run 200 "hsps, masked" bundle/bin/hsps_bench --kegalign 0.58 "$pairs/r.fa" "$pairs/q.fa"
+        cat "$out/last"
+        rm -rf "$pairs"
+        ;;
+    jobs)
+        # Whole jobs, with what KegAlign 0.1.2.7 took for the like with 16 threads, in seconds.
+        pairs=$(mktemp -d)
+        examples=/usr/share/doc
+        for bases in 20000000 100000000; do
+            run 60 "simulate $bases" bundle/bin/simulate --bases $bases "$pairs/r$bases.fa" "$pairs/q$bases.fa"
+        done
+        run 200 jobs python3 tests/bench/whole_job.py --hspzd bundle/bin/hspzd --client bundle/bin/hspz-client \
+            ecoli+unmask 4.2 $examples/ragout/examples/E.Coli/references/MG1655-K12.fasta.gz \
+            $examples/bowtie/examples/genomes/NC_008253.fna.gz \
+            20Mbp+unmask 22.3 "$pairs/r20000000.fa" "$pairs/q20000000.fa" \
+            100Mbp 13.9 "$pairs/r100000000.fa" "$pairs/q100000000.fa"
         cat "$out/last"
         rm -rf "$pairs"
         ;;

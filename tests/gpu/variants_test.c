@@ -8,6 +8,7 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
+#include <time.h>
 
 #define MAPPINGS 5
 #define LOOKUPS 3
@@ -228,6 +229,8 @@ test_every_mapping_walk_and_window_gives_the_same(void **state)
             const unsigned often =
                 f.spec.output == HSPZ_RECORDS_HSPS ? 1 : PARK_HITS / (unsigned)part;
             const unsigned park_every = v % 7 == 0 ? 1 + often : 0;
+            struct timespec begin, end;
+            (void)clock_gettime(CLOCK_MONOTONIC, &begin);
             struct run_result got =
                 runner_run(&r, ref, &f.spec,
                            &(struct run_options){.part_anchors = part,
@@ -235,6 +238,13 @@ test_every_mapping_walk_and_window_gives_the_same(void **state)
                                                  .encoding = f.encoding,
                                                  .walk = (enum hspz_chunk_walk)(v / MAPPINGS / 3)});
             check_equal(&f, &got);
+            (void)clock_gettime(CLOCK_MONOTONIC, &end);
+            const long took_ms =
+                (long)(end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000;
+            if (took_ms > 1000) {
+                print_message("kind %zu of cap %zu, variant %d: %ld ms\n", c % KINDS, c / KINDS, v,
+                              took_ms);
+            }
             run_result_free(&got);
             r.ops->unload(&ref);
             runner_close(&r);

@@ -126,7 +126,7 @@ class IndexTest(PeerTest):
         self.assertIs(got["all_positions"], False)
         self.assertRegex(got["digest"], "^[0-9a-f]{16}$")
         bases = "".join(text for _, text in self.ref)
-        self.assertEqual(got["sequence_digest"], xxhash.xxh64(bases.upper()).hexdigest())
+        self.assertEqual(got["sequence_digest"], xxhash.xxh64(bases.upper().encode()).hexdigest())
         self.assertEqual(got["sequences"], [["chr1", 3000, 0, 0], ["chr2", 0, 0, 3001],
                                             ["chr3", 1000, 0, 3002]])
         self.assertEqual(got["bases"], 4002)
