@@ -18,7 +18,7 @@ shared=${HSPZ_SHARED:-../shared}
 # shellcheck disable=SC2016
 beside='-Xlinker=--disable-new-dtags,-rpath=$ORIGIN/../lib'
 if [ ! -e "$build/build.ninja" ]; then
-    meson setup "$build" -Dcuda=enabled -Dgpu-arch="$arch" -Dtests=enabled -Dsystemd=disabled \
+    meson setup "$build" -Dcuda=enabled -Dgpu-arch="$arch" -Dtests=enabled -Dsystemd=disabled -Dplot=disabled \
         -Dcuda_link_args="$beside"
 fi
 common="client/hspz-client tests/system/failing_hspzd tests/system/hits_to_keys tests/bench/simulate"
