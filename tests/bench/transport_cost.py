@@ -1,13 +1,16 @@
 """What it costs to hand anchors to a client on the same machine, by transport and encoding: processor seconds per GB of
-packed anchors, of the daemon's loop (its other threads are the engine) and of all of hspz-client, and the rate against the
-stream's. Rounds of all ways in turn; medians.
+packed anchors, of the daemon's loop (its other threads are the engine) and of all of hspz-client, the rate against the
+stream's, and GB of payload a second beside what a bare socket of the kind carries. Rounds of all ways in turn; medians.
 
-    tests/bench/transport_cost.py [ROUNDS]
+    tests/bench/transport_cost.py [ROUNDS [BASES]]
 
-HSPZ_BUILD names the build folder. Nothing is checksummed, and the client writes to /dev/null."""
+HSPZ_BUILD names the build folder; HSPZ_TEST_ENGINE and HSPZ_TEST_OPTIONS as for the system tests. Poly-A of so many BASES (12000;
+40000 are enough for a card) has their square in anchors. Nothing is checksummed, and the client writes to /dev/null. Its
+start and the upload of the query count too."""
 
 import os
 import resource
+import socket
 import sys
 import tempfile
 import time
@@ -15,9 +18,9 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 import hspz_test  # noqa: E402
 
-POLY = 12000
 WAYS = [(transport, encoding) for encoding in ("packed", "columnar")
-        for transport in ("stream", "shm")]
+        for transport in ("stream", "shm", "tcp")]
+PIECE = 1 << 20
 
 
 def loop_seconds(daemon):
@@ -31,12 +34,37 @@ def children_seconds():
     return used.ru_utime + used.ru_stime
 
 
+def bare_gigabytes(family, total=4 << 30):
+    """A second, through a socket between two processes that do nothing else."""
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.bind("" if family == socket.AF_UNIX else ("127.0.0.1", 0))
+        listener.listen(1)
+        pid = os.fork()
+        if pid == 0:
+            with socket.socket(family, socket.SOCK_STREAM) as sender:
+                sender.connect(listener.getsockname())
+                piece = bytes(PIECE)
+                for _ in range(total // PIECE):
+                    sender.sendall(piece)
+            os._exit(0)
+        taker, _ = listener.accept()
+        room, got, begin = bytearray(PIECE), 0, time.perf_counter()
+        with taker:
+            while got < total:
+                got += taker.recv_into(room)
+        took = time.perf_counter() - begin
+        os.waitpid(pid, 0)
+    return total / took / 1e9
+
+
 def discover(daemon, query, transport, encoding):
     """(loop seconds, client seconds, seconds)"""
     loop, client, begin = loop_seconds(daemon), children_seconds(), time.perf_counter()
-    daemon.client("discover", "r", query, "--strand", "plus", "--no-transitions", "--no-digest",
-                  "--format", "packed", "-o", "/dev/null", "--transport", transport, "--encoding",
-                  encoding, check=0)
+    server = "tcp:127.0.0.1:%d" % daemon.port() if transport == "tcp" else daemon.server
+    hspz_test.client("discover", "r", query, "--strand", "plus", "--no-transitions", "--no-digest",
+                     "--format", "packed", "-o", "/dev/null", "--transport",
+                     "stream" if transport == "tcp" else transport, "--encoding", encoding,
+                     server=server, check=0)
     return (loop_seconds(daemon) - loop, children_seconds() - client, time.perf_counter() - begin)
 
 
@@ -46,11 +74,13 @@ def median(values):
 
 def main():
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    bases = int(sys.argv[2]) if len(sys.argv) > 2 else 12000
+    bare = {"stream": bare_gigabytes(socket.AF_UNIX), "tcp": bare_gigabytes(socket.AF_INET)}
     with tempfile.TemporaryDirectory() as folder:
-        source = hspz_test.write(os.path.join(folder, "r.fa"), ">r\n" + "A" * POLY + "\n")
-        query = hspz_test.write(os.path.join(folder, "q.fa"), ">q\n" + "A" * POLY + "\n")
+        source = hspz_test.write(os.path.join(folder, "r.fa"), ">r\n" + "A" * bases + "\n")
+        query = hspz_test.write(os.path.join(folder, "q.fa"), ">q\n" + "A" * bases + "\n")
         index = hspz_test.build_index(source, os.path.join(folder, "r.hspz"))
-        daemon = hspz_test.Daemon(folder, indexes={"r": index})
+        daemon = hspz_test.Daemon(folder, "--listen", "127.0.0.1:0", indexes={"r": index})
         try:
             with daemon.peer() as peer:
                 begun = peer.call("stats")["anchors"]
@@ -64,15 +94,19 @@ def main():
         finally:
             daemon.stop()
     print("%.2f GB of packed anchors, %d rounds" % (gigabytes, rounds))
-    print("%-8s %-9s %12s %12s %12s %10s %8s" % ("", "", "loop s/GB", "client s/GB", "both s/GB",
-                                               "to stream", "rate"))
+    print("a bare UNIX stream %.2f GB/s, TCP %.2f GB/s" % (bare["stream"], bare["tcp"]))
+    print("%-8s %-9s %12s %12s %12s %10s %8s %8s %8s" % (
+        "", "", "loop s/GB", "client s/GB", "both s/GB", "to stream", "rate", "GB/s", "to bare"))
     for transport, encoding in WAYS:
         own, stream = times[transport, encoding], times["stream", encoding]
         loop, client = (median([t[i] for t in own]) / gigabytes for i in (0, 1))
         both = [median([t[0] + t[1] for t in each]) for each in (own, stream)]
-        print("%-8s %-9s %12.4f %12.4f %12.4f %10.3f %8.2f" % (
+        took = median([t[2] for t in own])
+        rate = gigabytes / took * (1 if encoding == "packed" else 0.5)
+        print("%-8s %-9s %12.4f %12.4f %12.4f %10.3f %8.2f %8.2f %8s" % (
             transport, encoding, loop, client, loop + client, both[0] / both[1],
-            median([t[2] for t in stream]) / median([t[2] for t in own])))
+            median([t[2] for t in stream]) / took, rate,
+            "%.2f" % (rate / bare[transport]) if transport in bare else ""))
 
 
 main()
