@@ -31,6 +31,9 @@ struct hspz_command {
     const char *operands[2]; /* names of those it cannot do without */
 };
 
+extern const struct hspz_command hspz_commands[];
+extern const size_t hspz_command_count;
+
 int hspz_cmd_index_build(struct hspz_cli *cli, const struct hspz_command *command, int argc,
                          char **argv);
 int hspz_cmd_index_load(struct hspz_cli *cli, const struct hspz_command *command, int argc,

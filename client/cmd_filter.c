@@ -5,26 +5,21 @@
 /* filter: the table of its commands. */
 
 #define KEYS_HELP                                                                                  \
-    "KEYS (default -, standard input; gzip or not) has a key a line, decimal or 0x hexadecimal, "  \
-    "0\n"                                                                                          \
-    "to 2^64 - 1. Blank lines and lines that begin with # are passed over.\n"                      \
+    "KEYS (default -, standard input; gzip or not) has a key a line, decimal or\n"                 \
+    "0x hexadecimal, 0 to 2^64 - 1; blank lines and # lines are passed over.\n"                    \
     "\n"                                                                                           \
-    "  --raw               KEYS are little-endian u64 instead, as are the columns\n"
-#define FORMAT_HELP(first, second)                                                                 \
-    "  --format FORMAT     what to write of each key: " first ", or " second "\n"                  \
+    "  --raw               KEYS are little-endian u64, as are the columns\n"
+#define FORMAT_HELP(what)                                                                          \
+    "  --format none|tsv|raw  " what "\n"                                                          \
     "  --json              how many, as JSON\n"
-#define RAW_BITS                                                                                   \
-    "raw\n"                                                                                        \
-    "                      (bit i % 8 of byte i / 8 is key i's)"
-#define RAW_NUMBERS                                                                                \
-    "raw\n"                                                                                        \
-    "                      (little-endian u64)"
+#define RAW_BITS "raw: bit i % 8 of byte i / 8"
+#define RAW_NUMBERS "raw: little-endian u64"
 #define OUTPUT_HELP                                                                                \
     "  --hex               keys in hexadecimal in what is written\n"                               \
-    "  -o, --output FILE   where to write; appears under its name only when whole\n"
+    "  -o, --output FILE   appears under its name only when whole\n"
 #define JOB_HELP                                                                                   \
     "  --batch N           keys of a request (default 1048576)\n"                                  \
-    "  --deadline SECONDS  give up when the server has not done a request by then\n"               \
+    "  --deadline SECONDS  give up when a request is not done by then\n"                           \
     "  --priority N        0 to 9, larger first among your own jobs (default 4)\n"                 \
     "\n"
 
@@ -34,24 +29,24 @@ static const struct hspz_command commands[] = {
      "make a filter, empty",
      "filter create NAME --kind KIND --capacity N [OPTION...]\n"
      "\n"
-     "  --kind KIND       tcf: set or multiset with values and delete\n"
-     "                    gqf: counts, values, delete, merge\n"
-     "                    bloom, blocked: sets that keys are only added to; blocked is faster\n"
-     "                    sqf (with delete), rsqf: sets\n"
+     "  --kind tcf|gqf|bloom|blocked|sqf|rsqf\n"
+     "                    tcf: set or multiset with values and delete; gqf: counts,\n"
+     "                    values, delete, merge; bloom, blocked (faster): only\n"
+     "                    added to; sqf (with delete), rsqf: sets\n"
      "  --capacity N      keys that it must take, and\n"
-     "  --rate R          how often an absent key may be found then: 0.001 or 1e-3 (default: what\n"
-     "                    the usual slots give, of bloom and blocked 0.01)\n"
-     "  --value-bits N    tcf, gqf: keep with each key a value of so many bits, up to 48\n"
+     "  --rate R          how often an absent key may be found then: 0.001 or 1e-3\n"
+     "                    (default: what the usual slots give, of bloom 0.01)\n"
+     "  --value-bits N    tcf, gqf: keep with each key a value of up to 48 bits\n"
      "  --seed N          of the hash; only filters of one seed can be merged\n"
      "  --shared          other tenants may read it, as TENANT/NAME\n"
      "Instead of capacity and rate:\n"
      "  --slots N         slots; of bloom and blocked bits\n"
-     "  --slot-bits N     tcf 8, 12, 16, 32: of a tag; others 8, 16, 32, 64: of a remainder\n"
+     "  --slot-bits N     tcf 8, 12, 16, 32: of a tag; others 8 to 64: of a remainder\n"
      "  --block-slots N   tcf: 16, 32 or 64 slots of a block\n"
      "  --hashes N        bloom, blocked: bits of a key, 1 to 16\n"
      "  --json            what it has come to as JSON\n"
      "\n"
-     "Example: hspz-client filter create seen --kind tcf --capacity 1000000 --rate 0.001\n",
+     "Example: hspz-client filter create seen --kind tcf --capacity 1000000\n",
      {"NAME"}},
     {"filter insert",
      hspz_cmd_filter_keys,
@@ -60,8 +55,8 @@ static const struct hspz_command commands[] = {
      "\n" KEYS_HELP "  --values            a second column has values, to be kept with the keys\n"
      "  --counts            another column has counts: gqf only\n"
      "  --if-absent         only keys that are not there\n" FORMAT_HELP(
-         "none (default), tsv (key and 1 or 0)", RAW_BITS) OUTPUT_HELP JOB_HELP
-     "When the filter is full it says how many and which keys did not go in; exit status 1.\n"
+         "tsv: key and 1 or 0; " RAW_BITS) OUTPUT_HELP JOB_HELP
+     "When the filter is full it says how many and which keys did not go in.\n"
      "\n"
      "Example: seq 1000 | hspz-client filter insert seen\n",
      {"NAME"}},
@@ -70,11 +65,11 @@ static const struct hspz_command commands[] = {
      "say which keys are there",
      "filter query NAME [KEYS] [OPTION...]\n"
      "\n"
-     "Writes each key with 1 if it is there, else 0. A key that went in is always found; one that\n"
-     "did not as often as the filter's rate says.\n"
+     "Writes each key with 1 if it is there, else 0. A key that went in is always\n"
+     "found; one that did not as often as the filter's rate says.\n"
      "\n" KEYS_HELP
      "  --values            their values, too; raw: u64 values instead of bits\n" FORMAT_HELP(
-         "tsv (default: key and 1 or 0), " RAW_BITS, "none") OUTPUT_HELP JOB_HELP
+         "(default tsv: key, 1 or 0) " RAW_BITS) OUTPUT_HELP JOB_HELP
      "Example: hspz-client filter query seen keys.txt > there.tsv\n",
      {"NAME"}},
     {"filter count",
@@ -82,22 +77,20 @@ static const struct hspz_command commands[] = {
      "say how often keys are there",
      "filter count NAME [KEYS] [OPTION...]\n"
      "\n"
-     "Writes each key with its count, 0 if it is not there: of gqf, and of tcf its copies. A "
-     "count\n"
-     "is never too small.\n"
-     "\n" KEYS_HELP FORMAT_HELP("tsv (default: key and count), " RAW_NUMBERS, "none")
-         OUTPUT_HELP JOB_HELP
-     "Example: hspz-client filter count kmers words.u64 --raw --format raw -o counts.u64\n",
+     "Writes each key with its count, 0 if it is not there: of gqf, and of tcf its\n"
+     "copies. A count is never too small.\n"
+     "\n" KEYS_HELP FORMAT_HELP("(default tsv: key and count) " RAW_NUMBERS) OUTPUT_HELP JOB_HELP
+     "Example: hspz-client filter count kmers words.u64 --raw -o counts.tsv\n",
      {"NAME"}},
     {"filter delete",
      hspz_cmd_filter_keys,
      "take keys away",
      "filter delete NAME [KEYS] [OPTION...]\n"
      "\n"
-     "tcf: one copy of each; gqf and sqf: the key. Keys that never went in should not be deleted:\n"
-     "as often as the filter's rate says another key goes.\n"
-     "\n" KEYS_HELP FORMAT_HELP("none (default), tsv (key and 1 or 0)", RAW_BITS)
-         OUTPUT_HELP JOB_HELP "Example: hspz-client filter delete seen old.txt\n",
+     "tcf: one copy of each; gqf and sqf: the key. Keys that never went in should not\n"
+     "be deleted: as often as the filter's rate says another key goes.\n"
+     "\n" KEYS_HELP FORMAT_HELP("tsv: key and 1 or 0; " RAW_BITS) OUTPUT_HELP JOB_HELP
+     "Example: hspz-client filter delete seen old.txt\n",
      {"NAME"}},
     {"filter decrement",
      hspz_cmd_filter_keys,
@@ -106,7 +99,7 @@ static const struct hspz_command commands[] = {
      "\n"
      "By 1, or by what a second column says; at 0 a key is gone. gqf only.\n"
      "\n" KEYS_HELP "  --counts            a second column has counts\n" FORMAT_HELP(
-         "none (default), tsv (key and 1 or 0)", RAW_BITS) OUTPUT_HELP JOB_HELP
+         "tsv: key and 1 or 0; " RAW_BITS) OUTPUT_HELP JOB_HELP
      "Example: hspz-client filter decrement kmers words.txt\n",
      {"NAME"}},
     {"filter enumerate",
@@ -114,10 +107,10 @@ static const struct hspz_command commands[] = {
      "write all entries",
      "filter enumerate NAME [OPTION...]\n"
      "\n"
-     "Writes fingerprint (the bits of the key's hash that are kept), value and count of each\n"
-     "entry: not of bloom and blocked.\n"
+     "Writes fingerprint (the bits of the key's hash that are kept), value and count\n"
+     "of each entry: not of bloom and blocked.\n"
      "\n"
-     "  --format FORMAT     tsv (default), or raw (three little-endian u64 each)\n"
+     "  --format tsv|raw    tsv (default), or raw (three little-endian u64 each)\n"
      "  --hex               fingerprints in hexadecimal\n"
      "  -o, --output FILE   where to write; appears under its name only when whole\n"
      "  --deadline SECONDS  give up when the server has not finished by then\n"
@@ -129,8 +122,8 @@ static const struct hspz_command commands[] = {
      "put into one filter what another has",
      "filter merge NAME FROM\n"
      "\n"
-     "Puts into NAME what FROM has, counts added up. Both are of one kind, seed and length of\n"
-     "fingerprints; not of tcf. FROM stays as it is.\n"
+     "Puts into NAME what FROM has, counts added up. Both are of one kind, seed and\n"
+     "length of fingerprints; not of tcf. FROM stays as it is.\n"
      "\n"
      "Example: hspz-client filter merge all lane1\n",
      {"NAME", "FROM"}},
@@ -166,7 +159,8 @@ static const struct hspz_command commands[] = {
      "list filters",
      "filter list [--json]\n"
      "\n"
-     "One line per filter that you may see: name, kind, whether it is shared, bytes in memory.\n"
+     "One line per filter that you may see: name, kind, whether it is shared, bytes\n"
+     "in memory.\n"
      "\n"
      "Example: hspz-client filter list\n",
      {NULL}},

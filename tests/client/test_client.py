@@ -788,13 +788,19 @@ class CommandTest(Case):
             self.assertIn("hspz-client: ", self.failed(*arguments, status=2))
 
     def test_help_fits_a_screen_and_has_an_example(self):
-        for command in ([], ["index", "build"], ["index", "load"], ["index", "list"],
-                        ["index", "describe"], ["index", "unload"], ["discover"], ["stats"],
-                        ["health"]):
-            text = self.done(*command, "--help")
-            self.assertIn("Example: hspz-client ", text)
-            self.assertLessEqual(len(text.splitlines()), 40)
-            self.assertLessEqual(max(map(len, text.splitlines())), 100)
+        program = self.done("--help")
+        names = [line[2:17].strip() for line in program.split("Options")[0].splitlines()
+                 if line.startswith("  ")]
+        self.assertGreater(len(names), 15)
+        for name in names:
+            with self.subTest(name):
+                text = self.done(*name.split(), "--help")
+                self.assertTrue(text.startswith("Usage: hspz-client " + name))
+                self.assertIn("Example: hspz-client ", text)
+                self.assertLessEqual(len(text.splitlines()), 24)
+                self.assertLessEqual(max(map(len, text.splitlines())), 80)
+        self.assertLessEqual(len(program.splitlines()), 40)
+        self.assertLessEqual(max(map(len, program.splitlines())), 80)
         self.assertRegex(self.done("--version"), r"^hspz-client \d+\.\d+\.\d+\n$")
 
     def test_server_is_found_where_it_should_be(self):

@@ -451,7 +451,7 @@ class OtherCallsTest(Case):
             self.assertTrue(lines[0].startswith("Usage: hspz-client filter " + name))
             self.assertTrue(lines[-1].startswith("Example: "))
             self.assertLess(len(lines), 25)
-            self.assertLess(max(map(len, lines)), 100)
+            self.assertLessEqual(max(map(len, lines)), 80)
 
 
 unittest.main()
