@@ -103,12 +103,18 @@ method_of(enum hspz_keys_operation operation)
     return methods[operation];
 }
 
+static size_t
+key_count(const struct hspz_keys_request *request)
+{
+    return request->sequence ? request->keys.len : request->keys.len / KEY_BYTES;
+}
+
 static enum hspz_status
 check_request(const struct hspz_client *client, const struct hspz_keys_request *request,
               struct hspz_error *err)
 {
     const struct hspz_span *more[] = {&request->values, &request->counts};
-    if (request->keys.len % KEY_BYTES != 0) {
+    if (!request->sequence && request->keys.len % KEY_BYTES != 0) {
         return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "%zu bytes are not whole keys of 8 bytes",
                               request->keys.len);
     }
@@ -119,10 +125,10 @@ check_request(const struct hspz_client *client, const struct hspz_keys_request *
                                   i == 0 ? "values" : "counts", request->keys.len);
         }
     }
-    if (request->keys.len / KEY_BYTES > client->server.max_keys) {
+    if (key_count(request) > client->server.max_keys) {
         return hspz_error_set(err, HSPZ_E_TOO_LARGE,
                               "%zu keys in a call, and the server takes %" PRIu64,
-                              request->keys.len / KEY_BYTES, client->server.max_keys);
+                              key_count(request), client->server.max_keys);
     }
     return HSPZ_OK;
 }
@@ -211,7 +217,7 @@ run_once(struct hspz_client *client, void *user, struct hspz_error *err)
     hspz_writer_init(&w);
     k->job = hspz_client_new_id(client);
     k->answer = answer_of(request);
-    k->count = request->keys.len / KEY_BYTES;
+    k->count = key_count(request);
     k->came = k->yes = 0;
     const struct hspz_filter_keys_params params = {
         .filter = hspz_text_of(request->filter),
@@ -219,6 +225,7 @@ run_once(struct hspz_client *client, void *user, struct hspz_error *err)
         .deadline_ms = request->deadline_ms,
         .priority = request->priority,
         .keys = request->keys,
+        .sequence = request->sequence,
         .values = request->values,
         .counts = request->counts,
     };

@@ -261,12 +261,14 @@ hspz_client_index_build(struct hspz_client *client, const struct hspz_build_requ
  * kind can do. `name` is one's own filter, or TENANT/NAME of another's that is shared. */
 struct hspz_filter_request {
     const char *name;
-    const char *kind; /* "tcf", "gqf", "bloom", "blocked", "sqf", "rsqf" */
+    const char *kind; /* "tcf", "gqf", "bloom", "blocked", "sqf", "rsqf", "counter" */
     /* One of capacity (keys) and slots; what else is 0 follows from the rest, or is the default. */
     uint64_t capacity, slots;
     double rate; /* of false positives at capacity */
     uint64_t slot_bits, block_slots, hashes, value_bits, seed;
-    bool shared; /* others may read it */
+    uint64_t k;     /* keys are k-mers of so many bases, 1 to 32; 0: any numbers */
+    bool canonical; /* of a k-mer and its reverse complement the smaller is the key */
+    bool shared;    /* others may read it */
 };
 #define HSPZ_FILTER_NAME_BYTES 321 /* with its tenant's */
 struct hspz_filter_state {
@@ -276,6 +278,8 @@ struct hspz_filter_state {
     uint64_t bytes;
     /* Not of list: */
     uint64_t capacity, slots, slot_bits, block_slots, hashes, value_bits, seed; /* as planned */
+    uint64_t k;
+    bool canonical;
     uint64_t full_slots;  /* takes keys up to here for sure */
     double expected_rate; /* of false positives, at capacity */
     uint64_t entries;     /* keys that are there; of a gqf different ones */
@@ -332,6 +336,9 @@ struct hspz_keys_request {
     const char *filter;
     enum hspz_keys_operation operation;
     struct hspz_span keys;
+    bool sequence;           /* insert, query, count of a filter with k: keys are bases, and key i
+                                the k-mer that begins with base i; where none does, nothing is done
+                                and the answers are 0 */
     struct hspz_span values; /* inserts: one for each; none: 0 */
     struct hspz_span counts; /* insert and decrement: how often, for each; none: once */
     bool bitmap;          /* have told of each key whether it went in, is there, was taken away */

@@ -48,6 +48,14 @@ job_answers(const struct hspz_filter_job *j)
            (hspz_filter_takes_keys(j->base.method) && j->keys.answer != HSPZ_ANSWER_NONE);
 }
 
+/* Changes a filter that needs more memory the more it has. */
+static bool
+job_grows(const struct hspz_filter_job *j)
+{
+    return hspz_filter_takes_keys(j->base.method) && job_writes(j) && j->filter != NULL &&
+           j->filter->ops->room != NULL;
+}
+
 static bool
 is_making(const struct hspz_filter_job *j)
 {
@@ -98,8 +106,10 @@ encode_info(const struct hspz_filter_job *j, struct hspz_writer *w)
         info.hashes = s->hashes;
         info.value_bits = s->value_bits;
         info.seed = s->seed;
+        info.k = s->k;
+        info.canonical = s->canonical;
         info.full_slots = plan->full_slots;
-        info.bytes = plan->bytes;
+        info.bytes = j->filter->ops->room != NULL ? j->stats.bytes : plan->bytes;
         info.expected_rate = plan->expected_rate;
         info.entries = j->stats.entries;
         info.total = j->stats.total;
@@ -269,8 +279,10 @@ find_filters(struct hspz_filter_job *j)
     if (status == HSPZ_OK && hspz_filter_takes_keys(j->base.method)) {
         const struct hspz_filter_plan *plan = j->filter->ops->plan(j->filter->filter);
         j->pace = hspz_named_filter_pace(j->filter, plan, writes);
-        if (j->keys.counts.bytes != NULL && plan->spec.kind != HSPZ_FILTER_GQF) {
-            return hspz_error_set(&j->err, HSPZ_E_BAD_REQUEST, "\"counts\" are for a gqf only");
+        if (j->keys.counts.bytes != NULL && plan->spec.kind != HSPZ_FILTER_GQF &&
+            plan->spec.kind != HSPZ_FILTER_COUNTER) {
+            return hspz_error_set(&j->err, HSPZ_E_BAD_REQUEST,
+                                  "\"counts\" are for a gqf or a counter only");
         }
     }
     return status;
@@ -349,6 +361,14 @@ static enum hspz_status
 borrow(struct hspz_filter_job *j)
 {
     uint64_t bytes = 0;
+    if (job_grows(j)) {
+        const uint64_t left = j->total - j->done;
+        const uint64_t keys = left < j->pace.keys ? left : j->pace.keys;
+        j->borrowed_bytes = hspz_filters_borrow_some(j->filter, j->base.conn->tenant,
+                                                     j->filter->ops->room(j->filter->filter, keys));
+        j->memory_bytes = j->filter->bytes + j->borrowed_bytes;
+        return HSPZ_OK;
+    }
     if (j->base.method == HSPZ_METHOD_FILTER_SAVE) {
         bytes = j->filter->ops->plan(j->filter->filter)->bytes + IMAGE_SPARE_BYTES;
     } else if (j->base.method == HSPZ_METHOD_FILTER_LOAD && j->stage == HSPZ_FILTER_MAKES) {
@@ -405,6 +425,7 @@ go_on(struct hspz_filter_job *j)
     j->stage = HSPZ_FILTER_MAKES;
     hspz_filters_place(j->filter, j->plan.spec.kind);
     j->plan.device = hspz_named_filter_device(j->filter);
+    j->plan.threads = (unsigned)hspz_filter_job_service(j)->config->threads;
     return hspz_filters_charge(j->filter, j->base.conn->tenant,
                                hspz_named_filter_cost(j->filter, &j->plan), &j->err);
 }
@@ -471,6 +492,9 @@ on_piece(struct hspz_aside_piece *piece)
     j->base.conn->tenant->usage.device_ns += j->turn_ns;
     hspz_filters_return(service->filters, j->borrowed_bytes);
     j->borrowed_bytes = 0;
+    if (job_grows(j) && j->stats.bytes != 0) {
+        hspz_named_filter_settle(j->filter, j->stats.bytes);
+    }
     send_part(j);
     j->base.working = false;
     unlock(j);

@@ -40,6 +40,7 @@ struct hspz_filter_job {
 
     /* The piece's while working. */
     uint64_t memory_limit, disk_limit; /* as they were when it came */
+    uint64_t memory_bytes;             /* that a filter that grows may come to in this piece */
     struct hspz_frame frame;
     enum hspz_filter_stage stage;
     struct hspz_filter_plan plan; /* create: the spec first */
@@ -53,7 +54,7 @@ struct hspz_filter_job {
     uint64_t total, done, yes; /* keys; of enumerate, entries */
     uint64_t cursor;
     bool full;
-    struct hspz_filter_stats stats;
+    struct hspz_filter_stats stats; /* at the end; of one that grows, after each piece */
     uint64_t turn_ns, first_step_ns, engine_ns, payload_bytes;
     bool ended;
     struct hspz_error err; /* how it ended; HSPZ_OK: done */

@@ -8,19 +8,17 @@
 
 /* What a job holds beside its request. */
 #define JOB_BYTES (sizeof(struct hspz_filter_job) + 1024)
-#define KEY_BYTES 8u
 #define FILE_SUFFIX ".hspf"
 
 static enum hspz_status
 set_kind(struct hspz_filter_job *j, struct hspz_text kind, struct hspz_error *err)
 {
-    if (hspz_filter_kind_find(kind.bytes, kind.len, &j->plan.spec.kind) &&
-        j->plan.spec.kind != HSPZ_FILTER_COUNTER) {
+    if (hspz_filter_kind_find(kind.bytes, kind.len, &j->plan.spec.kind)) {
         return HSPZ_OK;
     }
     return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
                           "\"kind\" is \"%.*s\", wanted \"tcf\", \"gqf\", \"bloom\", \"blocked\", "
-                          "\"sqf\" or \"rsqf\"",
+                          "\"sqf\", \"rsqf\" or \"counter\"",
                           (int)kind.len, kind.bytes);
 }
 
@@ -45,6 +43,8 @@ decode_create(struct hspz_filter_job *j, const struct hspz_node *node, struct hs
     s->hashes = (unsigned)p.hashes;
     s->value_bits = (unsigned)p.value_bits;
     s->seed = p.seed;
+    s->k = (unsigned)p.k;
+    s->canonical = p.canonical;
     j->shared = p.shared;
     *name = p.filter;
     return HSPZ_OK;
@@ -68,7 +68,7 @@ decode_keys(struct hspz_filter_job *j, const struct hspz_node *node, uint64_t li
         return status;
     }
     j->op = ops_of[j->base.method];
-    j->total = j->keys.keys.len / KEY_BYTES;
+    j->total = hspz_filter_key_count(&j->keys);
     j->base.priority = (unsigned)j->keys.priority;
     hspz_conn_job_set_deadline(&j->base, j->keys.deadline_ms);
     *name = j->keys.filter;

@@ -43,7 +43,7 @@ step_init(const struct hspz_filter_job *j, struct step *s, size_t keys)
 {
     const uint8_t *const from[3] = {j->keys.keys.bytes, j->keys.values.bytes, j->keys.counts.bytes};
     *s = (struct step){0};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3 && !j->keys.sequence; i++) {
         if (from[i] != NULL) {
             s->words[i] = malloc(keys > 0 ? keys * KEY_BYTES : 1);
             if (s->words[i] == NULL) {
@@ -144,9 +144,15 @@ step_keys(struct hspz_filter_job *j, struct step *s)
                                     .keys = s->words[0],
                                     .count = keys,
                                     .values = s->words[1],
-                                    .counts = s->words[2]};
+                                    .counts = s->words[2],
+                                    .memory_bytes = j->memory_bytes};
+    if (j->keys.sequence) {
+        call.sequence = j->keys.keys.bytes + j->done;
+        call.sequence_len = (size_t)left;
+    }
     place_answers(j, &call);
-    const enum hspz_status status = j->filter->ops->run(j->filter->filter, &call, &j->err);
+    const enum hspz_status status =
+        hspz_filter_run(j->filter->ops, j->filter->filter, &call, &j->err);
     if (status != HSPZ_OK) {
         j->err.status = status;
         return false;
@@ -174,6 +180,9 @@ run_keys(struct hspz_filter_job *j, const struct hspz_worker *worker, uint64_t s
         going = step_keys(j, &s) && !hspz_conn_job_must_stop(&j->base, &j->err);
         again = going && worker != NULL && j->part_count < part_keys(j) &&
                 !hspz_conn_job_turn_over(worker, start);
+    }
+    if (j->filter->ops->room != NULL) {
+        j->filter->ops->stats(j->filter->filter, &j->stats);
     }
     step_fini(&s);
     complete_answers(j);
@@ -402,6 +411,7 @@ run(struct hspz_filter_job *j, const struct hspz_worker *worker)
     if (j->first_step_ns == 0) {
         j->first_step_ns = start;
     }
+    j->stats.bytes = 0;
     if (hspz_conn_job_must_stop(&j->base, &j->err)) {
         j->part_count = 0;
         j->ended = true;

@@ -11,6 +11,10 @@
 /* Keys of a step on a lane: at most a turn's, of a processor and of a GPU. */
 #define CPU_KEYS ((size_t)1 << 11)
 #define CUDA_KEYS ((size_t)1 << 18)
+/* Of a counter, which shares them out to threads. */
+#define COUNTER_KEYS ((size_t)1 << 18)
+/* Less is not worth having for a while. */
+#define BORROWED_LEAST (UINT64_C(1) << 16)
 /* Where a step goes over all of the filter: more keys, as it is larger. */
 #define WHOLE_SHARE 16u
 #define WHOLE_KEYS_LEAST ((size_t)1 << 13)
@@ -333,6 +337,9 @@ hspz_named_filter_pace(const struct hspz_named_filter *filter, const struct hspz
                        bool writes)
 {
     struct hspz_filter_pace pace = {.keys = is_on_device(filter) ? CUDA_KEYS : CPU_KEYS};
+    if (writes && plan->spec.kind == HSPZ_FILTER_COUNTER) {
+        return (struct hspz_filter_pace){.keys = COUNTER_KEYS, .aside = true};
+    }
     if (writes && is_quotient(plan->spec.kind)) {
         const size_t least = pace.keys > WHOLE_KEYS_LEAST ? pace.keys : WHOLE_KEYS_LEAST;
         const uint64_t share = plan->spec.slots / WHOLE_SHARE;
@@ -396,6 +403,29 @@ hspz_filters_borrow(struct hspz_filters *filters, uint64_t bytes, struct hspz_er
     }
     filters->bytes += bytes;
     return HSPZ_OK;
+}
+
+uint64_t
+hspz_filters_borrow_some(struct hspz_named_filter *filter, const struct hspz_tenant *tenant,
+                         uint64_t want)
+{
+    struct hspz_filters *filters = filter->filters;
+    while (
+        want >= BORROWED_LEAST &&
+        (!fits(filters, want) || hspz_catalog_make_room(filters->service->catalog, tenant, "filter",
+                                                        filter->name, want, NULL) != HSPZ_OK)) {
+        want /= 2;
+    }
+    want = want >= BORROWED_LEAST ? want : 0;
+    filters->bytes += want;
+    return want;
+}
+
+void
+hspz_named_filter_settle(struct hspz_named_filter *filter, uint64_t bytes)
+{
+    filter->filters->bytes += bytes - filter->bytes;
+    filter->bytes = bytes;
 }
 
 void
@@ -521,7 +551,7 @@ add_entry(struct page *page, const struct hspz_named_filter *f)
     entry->filter = (struct hspz_text){name, strlen(name)};
     entry->kind = (struct hspz_text){kind, strlen(kind)};
     entry->shared = f->shared;
-    entry->bytes = f->ops->plan(f->filter)->bytes;
+    entry->bytes = f->ops->room != NULL ? f->bytes : f->ops->plan(f->filter)->bytes;
 }
 
 enum hspz_status

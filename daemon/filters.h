@@ -121,6 +121,11 @@ HSPZ_MUST_USE enum hspz_status hspz_filters_charge(struct hspz_named_filter *fil
 /* Memory for a while. HSPZ_E_QUOTA_EXCEEDED. */
 HSPZ_MUST_USE enum hspz_status hspz_filters_borrow(struct hspz_filters *filters, uint64_t bytes,
                                                    struct hspz_error *err);
+/* For one that grows: up to `want`, less where the budget or its tenant's quota has no more. */
+uint64_t hspz_filters_borrow_some(struct hspz_named_filter *filter,
+                                  const struct hspz_tenant *tenant, uint64_t want);
+/* What one that grows has come to. */
+void hspz_named_filter_settle(struct hspz_named_filter *filter, uint64_t bytes);
 void hspz_filters_return(struct hspz_filters *filters, uint64_t bytes);
 /* It is made: others may use it. */
 void hspz_filters_list(struct hspz_named_filter *filter);

@@ -88,7 +88,7 @@ struct hspz_filter_plan {
     /* Which device a filter of hspz_cuda_filter is to be on; the caller sets it before create and
      * load. The device outlives the filter. */
     struct hspz_cuda_device *device;
-    unsigned threads; /* counter: that a call may use; the caller sets it; 0: one */
+    unsigned threads; /* counter: that a call may use; the caller sets it; 0: all processors */
 };
 HSPZ_MUST_USE enum hspz_status hspz_filter_plan(const struct hspz_filter_spec *spec,
                                                 uint64_t budget_bytes, struct hspz_filter_plan *out,

@@ -14,6 +14,12 @@ hspz_filter_takes_keys(enum hspz_method method)
     return method >= HSPZ_METHOD_FILTER_INSERT && method <= HSPZ_METHOD_FILTER_DECREMENT;
 }
 
+uint64_t
+hspz_filter_key_count(const struct hspz_filter_keys_params *params)
+{
+    return params->sequence ? params->keys.len : params->keys.len / KEY_BYTES;
+}
+
 enum hspz_status
 hspz_filter_create_decode(const struct hspz_node *params, struct hspz_filter_create_params *out,
                           struct hspz_error *err)
@@ -31,6 +37,8 @@ hspz_filter_create_decode(const struct hspz_node *params, struct hspz_filter_cre
         {"hashes", HSPZ_FIELD_UINT, OPTIONAL, AT(hashes), 0, UINT32_MAX},
         {"value_bits", HSPZ_FIELD_UINT, OPTIONAL, AT(value_bits), 0, UINT32_MAX},
         {"seed", HSPZ_FIELD_UINT, OPTIONAL, AT(seed), ANY_UINT},
+        {"k", HSPZ_FIELD_UINT, OPTIONAL, AT(k), 0, UINT32_MAX},
+        {"canonical", HSPZ_FIELD_BOOL, OPTIONAL, AT(canonical), 0, 0},
         {"shared", HSPZ_FIELD_BOOL, OPTIONAL, AT(shared), 0, 0},
     };
 #undef AT
@@ -52,6 +60,26 @@ check_words(const char *key, struct hspz_span span, struct hspz_span keys, struc
                           span.len, keys.len);
 }
 
+/* Keys or a sequence, and a sequence only where it has a meaning. */
+static enum hspz_status
+choose_keys(enum hspz_method method, struct hspz_filter_keys_params *p, struct hspz_span sequence,
+            bool has_keys, bool has_sequence, struct hspz_error *err)
+{
+    if (has_keys == has_sequence) {
+        return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
+                              has_keys ? "\"keys\" and \"sequence\" do not go together"
+                                       : "\"keys\" is missing");
+    }
+    if (has_sequence && method != HSPZ_METHOD_FILTER_INSERT && method != HSPZ_METHOD_FILTER_QUERY &&
+        method != HSPZ_METHOD_FILTER_COUNT) {
+        return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "\"sequence\" has no place in %s",
+                              hspz_method_name(method));
+    }
+    p->sequence = has_sequence;
+    p->keys = has_sequence ? sequence : p->keys;
+    return HSPZ_OK;
+}
+
 static enum hspz_status
 check_bins(enum hspz_method method, const struct hspz_filter_keys_params *p, bool values,
            bool counts, struct hspz_error *err)
@@ -60,7 +88,11 @@ check_bins(enum hspz_method method, const struct hspz_filter_keys_params *p, boo
         method == HSPZ_METHOD_FILTER_INSERT || method == HSPZ_METHOD_FILTER_INSERT_IF_ABSENT;
     const bool counted =
         method == HSPZ_METHOD_FILTER_INSERT || method == HSPZ_METHOD_FILTER_DECREMENT;
-    if (p->keys.len % KEY_BYTES != 0) {
+    if (p->sequence && (values || counts)) {
+        return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "\"%s\" do not go with \"sequence\"",
+                              values ? "values" : "counts");
+    }
+    if (!p->sequence && p->keys.len % KEY_BYTES != 0) {
         return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
                               "\"keys\" is a bin of %zu bytes, wanted a multiple of %u",
                               p->keys.len, KEY_BYTES);
@@ -102,15 +134,17 @@ hspz_filter_keys_decode(enum hspz_method method, const struct hspz_node *params,
 {
     struct keys_map {
         struct hspz_filter_keys_params p;
+        struct hspz_span sequence;
         struct hspz_text answer;
     } map = {.p = {.priority = HSPZ_PRIORITY_DEFAULT}};
-    enum { VALUES, COUNTS };
+    enum { VALUES, COUNTS, KEYS, SEQUENCE };
 #define AT(member) offsetof(struct keys_map, member)
     static const struct hspz_field rows[] = {
         [VALUES] = {"values", HSPZ_FIELD_BIN, OPTIONAL, AT(p.values), 0, 0},
         [COUNTS] = {"counts", HSPZ_FIELD_BIN, OPTIONAL, AT(p.counts), 0, 0},
+        [KEYS] = {"keys", HSPZ_FIELD_BIN, OPTIONAL, AT(p.keys), 0, 0},
+        [SEQUENCE] = {"sequence", HSPZ_FIELD_BIN, OPTIONAL, AT(sequence), 0, 0},
         {"filter", HSPZ_FIELD_TEXT, REQUIRED, AT(p.filter), NAME_RANGE},
-        {"keys", HSPZ_FIELD_BIN, REQUIRED, AT(p.keys), 0, 0},
         {"answer", HSPZ_FIELD_TEXT, OPTIONAL, AT(answer), 0, HSPZ_NAME_BYTES_LIMIT},
         {"deadline_ms", HSPZ_FIELD_UINT, OPTIONAL, AT(p.deadline_ms), ANY_UINT},
         {"priority", HSPZ_FIELD_UINT, OPTIONAL, AT(p.priority), 0, HSPZ_PRIORITY_LIMIT},
@@ -120,6 +154,10 @@ hspz_filter_keys_decode(enum hspz_method method, const struct hspz_node *params,
     uint32_t seen;
     HSPZ_REQUIRE(hspz_filter_takes_keys(method));
     enum hspz_status status = hspz_fields_decode(&fields, params, &map, &seen, err);
+    if (status == HSPZ_OK) {
+        status = choose_keys(method, &map.p, map.sequence, hspz_fields_has(seen, KEYS),
+                             hspz_fields_has(seen, SEQUENCE), err);
+    }
     if (status == HSPZ_OK) {
         status = check_bins(method, &map.p, hspz_fields_has(seen, VALUES),
                             hspz_fields_has(seen, COUNTS), err);

@@ -27,6 +27,8 @@ struct hspz_filter_create_params {
     uint64_t capacity;
     double rate;
     uint64_t slots, slot_bits, block_slots, hashes, value_bits, seed;
+    uint64_t k; /* keys are k-mers of so many bases, 1 to 32 */
+    bool canonical;
     bool shared;
 };
 
@@ -37,11 +39,13 @@ struct hspz_filter_keys_params {
                                        array is of query, count and insert_if_absent */
     uint64_t deadline_ms;
     uint64_t priority;
-    struct hspz_span keys;   /* required: little-endian u64 */
+    struct hspz_span keys;   /* required: little-endian u64; or the sequence in their place */
+    bool sequence;           /* keys are bases: key i is the k-mer that begins with base i */
     struct hspz_span values; /* inserts only: as many u64; none: 0 each */
     struct hspz_span counts; /* insert and decrement only: as many u64; none: once each */
 };
 bool hspz_filter_takes_keys(enum hspz_method method);
+uint64_t hspz_filter_key_count(const struct hspz_filter_keys_params *params);
 
 struct hspz_filter_enumerate_params {
     struct hspz_text filter; /* required */
@@ -84,8 +88,9 @@ HSPZ_MUST_USE enum hspz_status hspz_filter_list_decode(const struct hspz_node *p
 
 void hspz_filter_create_encode(struct hspz_writer *w, uint32_t id,
                                const struct hspz_filter_create_params *params);
-/* Up to the header of the bin of keys, whose bytes follow on the wire; then, for values and for
- * counts if there are any (bytes not NULL), hspz_filter_more_encode and their bytes. */
+/* Up to the header of the bin of keys or of the sequence, whose bytes follow on the wire; then, for
+ * values and for counts if there are any (bytes not NULL), hspz_filter_more_encode and their bytes.
+ */
 void hspz_filter_keys_encode(struct hspz_writer *w, uint32_t id, enum hspz_method method,
                              const struct hspz_filter_keys_params *params);
 void hspz_filter_more_encode(struct hspz_writer *w, const char *key, size_t bytes);
@@ -148,6 +153,8 @@ struct hspz_filter_info {
     struct hspz_text filter, kind;
     bool shared;
     uint64_t capacity, slots, slot_bits, block_slots, hashes, value_bits, seed; /* as planned */
+    uint64_t k;
+    bool canonical;
     uint64_t full_slots; /* takes keys up to here for sure */
     uint64_t bytes;
     double expected_rate; /* of false positives, at capacity */

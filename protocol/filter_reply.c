@@ -7,6 +7,7 @@
 
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
 #define REQUIRED true
+#define OPTIONAL false
 #define ANY_UINT 0, UINT64_MAX
 
 static const char *const answer_names[HSPZ_ANSWERS] = {"none", "bitmap", "array", "both"};
@@ -200,7 +201,7 @@ void
 hspz_filter_info_encode(struct hspz_writer *w, uint32_t id, const struct hspz_filter_info *info)
 {
     hspz_response_begin(w, id);
-    hspz_write_map(w, 19);
+    hspz_write_map(w, 21);
     hspz_put_any_text(w, "filter", info->filter);
     hspz_put_any_text(w, "kind", info->kind);
     hspz_write_key_bool(w, "shared", info->shared);
@@ -211,6 +212,8 @@ hspz_filter_info_encode(struct hspz_writer *w, uint32_t id, const struct hspz_fi
     hspz_write_key_uint(w, "hashes", info->hashes);
     hspz_write_key_uint(w, "value_bits", info->value_bits);
     hspz_write_key_uint(w, "seed", info->seed);
+    hspz_write_key_uint(w, "k", info->k);
+    hspz_write_key_bool(w, "canonical", info->canonical);
     hspz_write_key_uint(w, "full_slots", info->full_slots);
     hspz_write_key_uint(w, "bytes", info->bytes);
     hspz_write_key_float(w, "expected_rate", info->expected_rate);
@@ -238,6 +241,8 @@ hspz_filter_info_decode(const struct hspz_node *result, struct hspz_filter_info 
         {"hashes", HSPZ_FIELD_UINT, REQUIRED, AT(hashes), ANY_UINT},
         {"value_bits", HSPZ_FIELD_UINT, REQUIRED, AT(value_bits), ANY_UINT},
         {"seed", HSPZ_FIELD_UINT, REQUIRED, AT(seed), ANY_UINT},
+        {"k", HSPZ_FIELD_UINT, OPTIONAL, AT(k), ANY_UINT},
+        {"canonical", HSPZ_FIELD_BOOL, OPTIONAL, AT(canonical), 0, 0},
         {"full_slots", HSPZ_FIELD_UINT, REQUIRED, AT(full_slots), ANY_UINT},
         {"bytes", HSPZ_FIELD_UINT, REQUIRED, AT(bytes), ANY_UINT},
         {"expected_rate", HSPZ_FIELD_FLOAT, REQUIRED, AT(expected_rate), 0, 0},

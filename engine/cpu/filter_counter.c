@@ -17,8 +17,9 @@
 /* Fewer keys are not worth threads. */
 #define THREADED_KEYS ((size_t)1 << 15)
 /* What growing may need (`room`): of the bytes that are there, and for each new key. */
-#define ROOM_TIMES 3u
-#define ROOM_KEY_BYTES 64u
+#define ROOM_TIMES 1u
+#define ROOM_KEY_BYTES 48u
+#define ROOM_SPARE_BYTES (UINT64_C(1) << 18)
 
 struct hspz_filter {
     struct hspz_filter_plan plan;
@@ -72,7 +73,7 @@ plan_of(const struct hspz_filter *f)
 static uint64_t
 room(const struct hspz_filter *f, uint64_t keys)
 {
-    return ROOM_TIMES * atomic_load(&f->memory.used) + keys * ROOM_KEY_BYTES;
+    return ROOM_TIMES * atomic_load(&f->memory.used) + keys * ROOM_KEY_BYTES + ROOM_SPARE_BYTES;
 }
 
 /* ---- a piece of a call ---- */
@@ -325,7 +326,9 @@ run(struct hspz_filter *f, struct hspz_filter_call *call, struct hspz_error *err
     }
     struct hspz_pool *pool = NULL;
     struct piece *p = NULL;
-    const unsigned threads = call->count < THREADED_KEYS ? 1 : f->plan.threads;
+    const unsigned threads = call->count < THREADED_KEYS ? 1
+                             : f->plan.threads != 0      ? f->plan.threads
+                                                         : hspz_pool_processors();
     hspz_filter_call_begin(call);
     if (hspz_pool_create(threads, &pool) != HSPZ_OK || !piece_make(&p, f, call)) {
         hspz_pool_destroy(&pool);
