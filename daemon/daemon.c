@@ -239,6 +239,19 @@ start_handles(struct hspz_daemon *d, struct hspz_error *err)
     return result == 0 ? HSPZ_OK : hspz_uv_error(err, result, "timer and signals");
 }
 
+/* Keeps the signals that end or reload until there are handlers for them: from the first address on
+ * there is something to remove again. */
+static void
+hold_signals(sigset_t *was)
+{
+    sigset_t held;
+    (void)sigemptyset(&held);
+    for (size_t i = 0; i < SIGNALS; i++) {
+        (void)sigaddset(&held, signal_numbers[i]);
+    }
+    HSPZ_REQUIRE(pthread_sigmask(SIG_BLOCK, &held, was) == 0);
+}
+
 static void
 close_handle(uv_handle_t *handle, void *user)
 {
@@ -320,6 +333,8 @@ hspz_daemon_run(struct hspz_config *config, struct hspz_log *log)
     s->due = hspz_daemon_due;
     s->lost = on_lost;
     d->watchdog_usec = hspz_notify_watchdog_usec();
+    sigset_t signals;
+    hold_signals(&signals);
     enum hspz_status status =
         hspz_tenants_apply(&s->tenants, config->has_tenants, config->tenants, config->tenant_count);
     hspz_error_set(&err, status, "out of memory");
@@ -351,6 +366,7 @@ hspz_daemon_run(struct hspz_config *config, struct hspz_log *log)
         return status;
     }
     status = start_handles(d, &err);
+    HSPZ_REQUIRE(pthread_sigmask(SIG_SETMASK, &signals, NULL) == 0);
     if (status != HSPZ_OK) {
         HSPZ_LOG(log, HSPZ_LOG_ERROR, "cannot start", hspz_kv("why", err.text));
         uv_walk(&d->loop, close_handle, NULL);
