@@ -161,4 +161,5 @@ class ManualTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
 
 
-unittest.main()
+if __name__ == "__main__":
+    unittest.main()
