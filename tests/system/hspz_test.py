@@ -106,6 +106,14 @@ def need_tls():
         raise unittest.SkipTest("built without TLS")
 
 
+def need_plot():
+    """Skips the test where hspz-client was built without cairo."""
+    done = subprocess.run([CLIENT, "plot", "/", "-o", "/dev/null"], capture_output=True, text=True,
+                          check=False)
+    if "built without cairo" in done.stderr:
+        raise unittest.SkipTest("built without cairo")
+
+
 def need_systemd():
     """Skips the test where hspzd was built without libsystemd."""
     with open(HSPZD, "rb") as program:

@@ -27,6 +27,7 @@ def session():
 class ReadmeTest(hspz_test.TestCase):
     @unittest.skipIf(hspz_test.SANITIZED, "shows nothing new under a sanitizer")
     def test_the_session_shows_what_it_says(self):
+        hspz_test.need_plot()
         steps = session()
         self.assertGreater(len(steps), 7)
         genomes = os.path.dirname(hspz_test.genome("ragout",
