@@ -423,7 +423,7 @@ static void
 test_client_does_not_blame_the_server_for_a_slow_callback(void **state)
 {
     const struct tiny_server *server = *state;
-    const struct hspz_client_options options = {.silence_timeout_ms = 1200};
+    const struct hspz_client_options options = {.silence_timeout_ms = 1700};
     struct hspz_discover_request request = a_request();
     struct hspz_client *client = NULL;
     struct hspz_discover_summary summary;

@@ -14,6 +14,7 @@ struct item {
     unsigned runs_left; /* queued again so often */
     bool refuse;        /* begin says no */
     unsigned ran;
+    unsigned turn; /* which of those with tenants it was, when it began */
 };
 
 struct bench {
@@ -23,6 +24,9 @@ struct bench {
     struct item items[PIECES];
     unsigned order[400], ended; /* tenants of the pieces that ended */
     atomic_uint running, most;
+    unsigned turns;   /* given so far */
+    atomic_uint past; /* turns that are over */
+    unsigned company; /* the first waits until so many run at a time */
     atomic_uint of_tenant[4];
     atomic_bool twice; /* two of one tenant at a time */
 };
@@ -64,7 +68,8 @@ tenant_of(const struct item *item)
 static bool
 begin(struct hspz_aside_piece *piece)
 {
-    const struct item *item = piece->owner;
+    struct item *item = piece->owner;
+    item->turn = item->refuse ? 0 : item->bench->turns++;
     return !item->refuse;
 }
 
@@ -80,7 +85,12 @@ run(struct hspz_aside_piece *piece)
     if (piece->tenant != NULL && atomic_fetch_add(&b->of_tenant[tenant_of(item)], 1) > 0) {
         atomic_store(&b->twice, true);
     }
-    uv_sleep(2);
+    /* However slow a thread is, who began first ends first, and not before there was company. */
+    do {
+        uv_sleep(2);
+    } while (atomic_load(&b->most) < b->company ||
+             (piece->begin != NULL && atomic_load(&b->past) != item->turn));
+    atomic_fetch_add(&b->past, piece->begin != NULL);
     if (piece->tenant != NULL) {
         atomic_fetch_sub(&b->of_tenant[tenant_of(item)], 1);
     }
@@ -122,6 +132,7 @@ static void
 test_tenants_take_turns_one_piece_at_a_time(void **state)
 {
     struct bench *b = *state;
+    b->company = HSPZ_ASIDE_PIECES;
     /* One has much to do, and came first. */
     for (unsigned i = 0; i < 20; i++) {
         add(b, i, 0, 0);
@@ -145,6 +156,7 @@ static void
 test_without_names_all_places_are_for_one(void **state)
 {
     struct bench *b = *state;
+    b->company = HSPZ_ASIDE_PIECES;
     for (unsigned i = 0; i < 10; i++) {
         add(b, i, 3, 1);
     }

@@ -4,6 +4,8 @@
 #include "tests/support/failing_malloc.h"
 #include "tests/support/test.h"
 
+#include <stdatomic.h>
+
 #define TASKS 100000u
 
 struct bench {
@@ -16,6 +18,7 @@ struct bench {
     struct item *items;
     unsigned fired, parts;
     bool in_order, running;
+    atomic_bool taken_up, submitted; /* the gate, and all behind it */
 };
 
 struct item {
@@ -135,11 +138,11 @@ static void
 run_gate(struct hspz_task *task, struct hspz_worker *worker)
 {
     struct item *item = (struct item *)(void *)task;
-    while (!hspz_worker_wanted(worker)) {
+    atomic_store(&item->bench->taken_up, true);
+    while (!atomic_load(&item->bench->submitted)) {
         uv_sleep(1);
     }
-    uv_sleep(20);
-    item->ran = true;
+    item->ran = hspz_worker_wanted(worker);
 }
 
 static void
@@ -176,12 +179,14 @@ test_worker_takes_the_least_order_first(void **state)
         b->items[i].part.fire = on_nothing;
         b->items[i].task.order = orders[i];
         hspz_worker_submit(b->worker, &b->items[i].task);
-        if (i == 0) {
-            uv_sleep(5); /* it is taken up */
+        while (!atomic_load(&b->taken_up)) {
+            uv_sleep(1);
         }
     }
+    atomic_store(&b->submitted, true);
     hspz_worker_stop(&b->worker);
     hspz_mailbox_drain(&b->mailbox);
+    assert_true(b->items[0].ran);
     assert_int_equal(b->fired, COUNT);
     assert_true(b->in_order);
 }
