@@ -59,19 +59,20 @@ const struct hspz_command hspz_commands[] = {
     {"index list",
      hspz_cmd_index_list,
      "list the server's indexes",
-     "index list\n"
+     "index list [--json]\n"
      "\n"
-     "One line per index: name, state, bytes in memory, file.\n"
+     "One line per index: name, state, bytes in memory, file; or all of them as JSON.\n"
      "\n"
      "Example: hspz-client index list\n",
      {NULL}},
     {"index describe",
      hspz_cmd_index_describe,
      "describe an index and its sequences",
-     "index describe NAME [--sequences]\n"
+     "index describe NAME [--sequences] [--json]\n"
      "\n"
      "  --sequences   also the sequences, a line each: name, bases, block, offset in\n"
      "                the block\n"
+     "  --json        as JSON\n"
      "\n"
      "Example: hspz-client index describe hg38\n",
      {"NAME"}},
