@@ -362,6 +362,12 @@ class ValuesTest(unittest.TestCase):
             with self.assertRaises(ValueError):
                 some.insert([1, 2], values=[1])
             self.assertEqual(script.sent, [])
+        wide = [0, 1 << 63, 5, (1 << 64) - 1, np.uint64(7)]
+        for given in (wide, tuple(wide), np.array(wide, np.uint64), np.array(wide, ">u8")):
+            self.assertEqual(wire.as_u64(given, "keys").tolist(), wide)
+        own = np.arange(3, dtype="<u8")
+        self.assertIs(wire.as_u64(own, "keys"), own)
+        self.assertEqual(len(wire.as_u64([], "keys")), 0)
 
     def test_versions_are_the_trees(self):
         with open(os.path.join(SOURCE, "meson.build"), encoding="utf-8") as file:

@@ -373,6 +373,37 @@ class ServerTest(Case):
         self.assertTrue((again >= want[:500] - 1).all())
         self.assertGreater((again == want[:500] - 1).mean(), 0.98)
 
+    def test_kmers_of_a_sequence_are_counted(self):
+        """Over pieces of 300 bases, against counts of text; canonical ones and not."""
+        text = self.query.bases.decode()
+        node = self.daemon("--max-keys", "300")
+        with self.connect(node) as client:
+            for k, canonical in ((12, True), (32, False), (1, False)):
+                words = [text[i:i + k].upper() for i in range(len(text) - k + 1)]
+                words = [word if set(word) <= set("ACGT") else None for word in words]
+                if canonical:
+                    words = [word and min(word, reverse_complement(word)) for word in words]
+                truth = Counter(word for word in words if word)
+                want = [truth[word] if word else 0 for word in words] + [0] * (k - 1)
+                counter = client.filters.create("k%d" % k, "counter", capacity=100, k=k,
+                                                canonical=canonical)
+                done = counter.insert_sequence(text)
+                self.assertEqual((done.keys, done.yes), (len(text), sum(truth.values())))
+                self.assertEqual(done.present.tolist(), [count > 0 for count in want])
+                self.assertEqual(counter.count_sequence(text.lower()).array.tolist(), want)
+                self.assertEqual(counter.query_sequence(text.encode()).present.tolist(),
+                                 [count > 0 for count in want])
+                codes = {sum("ACGT".index(c) << 2 * i for i, c in enumerate(reversed(word))): count
+                         for word, count in truth.items()}
+                entries = counter.enumerate()
+                self.assertEqual(dict(zip(entries["fingerprint"].tolist(),
+                                          entries["count"].tolist())), codes)
+                stats = counter.stats()
+                self.assertEqual((stats.k, stats.canonical, stats.entries, stats.total),
+                                 (k, canonical, len(truth), sum(truth.values())))
+                self.assertEqual(counter.count(list(codes)[:200]).array.tolist(),
+                                 list(codes.values())[:200])
+
     def test_who_one_is_and_where_nobody_listens(self):
         hspz_test.need_tls()
         from test_tls import TOKEN, Authority

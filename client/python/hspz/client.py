@@ -8,7 +8,6 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Type, Union
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from . import address as addresses
@@ -22,7 +21,7 @@ from .order import Order, hasher
 from .parts import Anchors, Hsps
 from .sequences import Query
 from .shared import Shared, open_shared, refused
-from .wire import as_bytes
+from .wire import as_bytes, as_u64
 
 VERSION = "0.1.0"
 PROTOCOL = 1
@@ -239,10 +238,7 @@ class Client:
             params["digest"] = False
         shared = self._share(transport == "shm") if transport != "stream" else None
         if seeds is not None:
-            array = np.asarray(seeds)
-            if array.size and array.dtype.kind not in "ui":
-                raise ValueError("seeds: whole numbers")
-            data = as_bytes(np.ascontiguousarray(array, "<u8"))
+            data = as_bytes(as_u64(seeds, "seeds"))
         else:
             data = as_bytes(query.bases if isinstance(query, Query) else query)
         place: Any = shared.put(data) if shared is not None else None

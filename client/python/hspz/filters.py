@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import BadPeer, from_map
 from .parts import U64
-from .wire import Notice, Payload, as_bytes
+from .wire import Notice, Payload, as_bytes, as_u64
 
 if TYPE_CHECKING:
     from .client import Client
@@ -37,6 +37,8 @@ class FilterState:
     name: str
     kind: str
     shared: bool
+    k: int
+    canonical: bool
     capacity: int
     slots: int
     slot_bits: int
@@ -73,26 +75,15 @@ def read_state(row: Mapping[str, Any]) -> FilterState:
     try:
         numbers: Dict[str, Any] = {
             key: int(row.get(key, 0))
-            for key in ("capacity", "slots", "slot_bits", "block_slots", "hashes", "value_bits",
+            for key in ("k", "capacity", "slots", "slot_bits", "block_slots", "hashes", "value_bits",
                         "seed", "full_slots", "bytes", "entries", "total", "used")}
         numbers.update((key, float(row.get(key, 0))) for key in ("expected_rate", "load", "rate"))
         return FilterState(name=str(row["filter"]), kind=str(row["kind"]),
                            shared=bool(row.get("shared", False)),
+                           canonical=bool(row.get("canonical", False)),
                            full=bool(row.get("filter_full", False)), **numbers)
     except (KeyError, TypeError, ValueError) as error:
         raise BadPeer("not the state of a filter: %r" % (row,)) from error
-
-
-def _u64(values: ArrayLike, what: str) -> U64:
-    """As little-endian u64; ValueError for what is no whole number from 0 to 2^64 - 1."""
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise ValueError("%s: one dimension, not %d" % (what, array.ndim))
-    if array.size == 0:
-        return np.empty(0, "<u8")
-    if array.dtype.kind not in "ui" or (array.dtype.kind == "i" and int(array.min()) < 0):
-        raise ValueError("%s: whole numbers from 0 to 2^64 - 1" % what)
-    return np.ascontiguousarray(array, "<u8")
 
 
 class Filter:
@@ -134,6 +125,19 @@ class Filter:
                   **more: Any) -> Answers:
         """Lowers counts, by 1 or by `counts`: gqf."""
         return self._keys("filter.decrement", keys, "bitmap", None, counts, more)
+
+    def insert_sequence(self, bases: Union[str, bytes], **more: Any) -> Answers:
+        """Puts in the k-mers of a sequence; of a filter that was made with `k`. What is told is by
+        the base that a k-mer begins with; where none begins, nothing went in."""
+        return self._sequence("filter.insert", bases, "bitmap", more)
+
+    def query_sequence(self, bases: Union[str, bytes], **more: Any) -> Answers:
+        """Which k-mers of a sequence are there, by the base that they begin with."""
+        return self._sequence("filter.query", bases, "bitmap", more)
+
+    def count_sequence(self, bases: Union[str, bytes], **more: Any) -> Answers:
+        """How often each k-mer of a sequence is there, in `array`: tcf, gqf and counter."""
+        return self._sequence("filter.count", bases, "both", more)
 
     def enumerate(self, **more: Any) -> NDArray[Any]:
         """All entries, as an array of dtype `ENTRY`. `more`: deadline_ms, priority."""
@@ -194,15 +198,15 @@ class Filter:
 
     def _keys(self, method: str, keys: ArrayLike, answer: str, values: Optional[ArrayLike],
               counts: Optional[ArrayLike], more: Mapping[str, Any]) -> Answers:
-        columns = {"keys": _u64(keys, "keys")}
+        columns = {"keys": as_u64(keys, "keys")}
         for name, given in (("values", values), ("counts", counts)):
             if given is not None:
-                columns[name] = _u64(given, name)
+                columns[name] = as_u64(given, name)
                 if len(columns[name]) != len(columns["keys"]):
                     raise ValueError("%s: %d for %d keys" % (name, len(columns[name]),
                                                              len(columns["keys"])))
         answer = str(more.get("answer", answer))
-        at_once = max(1, self._client.server.limits.get("max_keys", 1 << 20))
+        at_once = self._at_once()
         done: List[Answers] = []
         for begin in range(0, max(1, len(columns["keys"])), at_once):
             params: Dict[str, Any] = dict(more, filter=self.name, answer=answer)
@@ -210,11 +214,36 @@ class Filter:
                 params[name] = as_bytes(column[begin:begin + at_once])
             count = len(columns["keys"][begin:begin + at_once])
             done.append(self._answers(method, params, answer, count))
-        present = [a.present for a in done if a.present is not None]
-        arrays = [a.array for a in done if a.array is not None]
-        return Answers(sum(a.keys for a in done), sum(a.yes for a in done),
-                       any(a.full for a in done), np.concatenate(present) if present else None,
-                       np.concatenate(arrays) if arrays else None)
+        return _together(done)
+
+    def _at_once(self) -> int:
+        return max(1, self._client.server.limits.get("max_keys", 1 << 20))
+
+    def _sequence(self, method: str, bases: Union[str, bytes], answer: str,
+                  more: Mapping[str, Any]) -> Answers:
+        data = as_bytes(bases)
+        answer = str(more.get("answer", answer))
+        at_once = self._at_once()
+        overlap = 0
+        if data.nbytes > at_once:
+            # A k-mer that two pieces share is of the first of them that has it whole.
+            overlap = max(0, self.stats().k - 1)
+            if overlap >= at_once:
+                raise ValueError("the server takes %d bases at a time" % at_once)
+        done: List[Answers] = []
+        begin = 0
+        while True:
+            piece = data[begin:begin + at_once]
+            last = begin + piece.nbytes == data.nbytes
+            params = dict(more, filter=self.name, answer=answer, sequence=piece)
+            told = self._answers(method, params, answer, piece.nbytes)
+            keep = piece.nbytes - (0 if last else overlap)
+            done.append(Answers(keep, told.yes, told.full,
+                                None if told.present is None else told.present[:keep],
+                                None if told.array is None else told.array[:keep]))
+            if last:
+                return _together(done)
+            begin += keep
 
     def _answers(self, method: str, params: Mapping[str, Any], answer: str, count: int) -> Answers:
         bits = np.zeros(count, np.bool_) if answer in ("bitmap", "both") else None
@@ -248,6 +277,15 @@ class Filter:
         return Answers(count, yes, bool(result.get("filter_full", False)), bits, array)
 
 
+def _together(done: List[Answers]) -> Answers:
+    """Those of several requests, as one."""
+    present = [a.present for a in done if a.present is not None]
+    arrays = [a.array for a in done if a.array is not None]
+    return Answers(sum(a.keys for a in done), sum(a.yes for a in done), any(a.full for a in done),
+                   np.concatenate(present) if present else None,
+                   np.concatenate(arrays) if arrays else None)
+
+
 def _range(notice: Notice, due: int) -> Tuple[int, int]:
     """(first, count) of a notification, which must go on at `due`."""
     first, count = notice.head.get("first"), notice.head.get("count")
@@ -270,12 +308,14 @@ class Filters:
                rate: Optional[float] = None, slots: Optional[int] = None,
                slot_bits: Optional[int] = None, block_slots: Optional[int] = None,
                hashes: Optional[int] = None, value_bits: Optional[int] = None,
-               seed: Optional[int] = None, shared: bool = False) -> Filter:
-        """A new one, empty, for `capacity` keys or of `slots`: exactly one of the two."""
+               seed: Optional[int] = None, k: Optional[int] = None, canonical: bool = False,
+               shared: bool = False) -> Filter:
+        """A new one, empty, for `capacity` keys or of `slots`: exactly one of the two. With `k` its
+        keys are k-mers; `canonical`: the smaller of one and its reverse complement."""
         params = {"capacity": capacity, "rate": None if rate is None else float(rate),
                   "slots": slots, "slot_bits": slot_bits, "block_slots": block_slots,
                   "hashes": hashes, "value_bits": value_bits, "seed": seed,
-                  "shared": shared or None}
+                  "k": k, "canonical": canonical or None, "shared": shared or None}
         given = {key: value for key, value in params.items() if value is not None}
         self._client.call("filter.create", dict(given, filter=name, kind=kind), long=True)
         return Filter(self._client, name)

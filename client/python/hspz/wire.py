@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Protocol, Tuple, Union
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Protocol, Tuple, Union
 
 import msgpack
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .errors import BadPeer, Incomplete
 
@@ -236,3 +236,19 @@ def as_bytes(value: Any) -> memoryview:
             return memoryview(b"")
         return value.data.cast("B")
     return memoryview(value).cast("B")
+
+
+def as_u64(values: ArrayLike, what: str) -> NDArray[np.uint64]:
+    """As little-endian u64, a view where it is one already; ValueError for what is no whole number from
+    0 to 2^64 - 1."""
+    if not isinstance(values, np.ndarray):
+        # numpy makes floats of a list with small numbers and such from 2^63 on.
+        listed = list(values) if isinstance(values, Iterable) else [values]
+        if all(isinstance(v, (int, np.integer)) and 0 <= v < 1 << 64 for v in listed):
+            return np.array(listed, "<u8")
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError("%s: one dimension, not %d" % (what, array.ndim))
+    if array.size and (array.dtype.kind not in "ui" or int(array.min()) < 0):
+        raise ValueError("%s: whole numbers from 0 to 2^64 - 1" % what)
+    return np.ascontiguousarray(array, "<u8")
