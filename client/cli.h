@@ -57,6 +57,7 @@ int hspz_cmd_partition(struct hspz_cli *cli, const struct hspz_command *command,
 int hspz_cmd_plot(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv);
 int hspz_cmd_filter(struct hspz_cli *cli, const struct hspz_command *command, int argc,
                     char **argv);
+int hspz_cmd_kmers(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv);
 int hspz_cmd_stats(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv);
 int hspz_cmd_top(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv);
 int hspz_cmd_drain(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv);

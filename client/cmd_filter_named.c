@@ -29,6 +29,9 @@ print_text(const struct hspz_filter_state *f)
     print_number("hashes", f->hashes);
     print_number("value bits", f->value_bits);
     printf("seed           %" PRIu64 "\n", f->seed);
+    if (f->k != 0) {
+        printf("k              %" PRIu64 "%s\n", f->k, f->canonical ? ", canonical" : "");
+    }
     print_number("full from", f->full_slots);
     printf("memory         %" PRIu64 " bytes\n", f->bytes);
     printf("planned rate   %.4g\n", f->expected_rate);
@@ -50,9 +53,10 @@ print_json(const struct hspz_filter_state *f, bool whole)
     if (whole) {
         printf(", \"capacity\": %" PRIu64 ", \"slots\": %" PRIu64 ", \"slot_bits\": %" PRIu64
                ", \"block_slots\": %" PRIu64 ", \"hashes\": %" PRIu64 ", \"value_bits\": %" PRIu64
-               ", \"seed\": %" PRIu64 ", \"full_slots\": %" PRIu64,
+               ", \"seed\": %" PRIu64 ", \"k\": %" PRIu64
+               ", \"canonical\": %s, \"full_slots\": %" PRIu64,
                f->capacity, f->slots, f->slot_bits, f->block_slots, f->hashes, f->value_bits,
-               f->seed, f->full_slots);
+               f->seed, f->k, f->canonical ? "true" : "false", f->full_slots);
         printf(", \"expected_rate\": %.15g, \"entries\": %" PRIu64 ", \"total\": %" PRIu64
                ", \"used\": %" PRIu64 ", \"load\": %.15g, \"rate\": %.15g",
                f->expected_rate, f->entries, f->total, f->used, f->load, f->rate);
@@ -180,7 +184,8 @@ int
 hspz_cmd_filter_create(struct hspz_cli *cli, const struct hspz_command *command, int argc,
                        char **argv)
 {
-    static const char *const kinds[] = {"tcf", "gqf", "bloom", "blocked", "sqf", "rsqf", NULL};
+    static const char *const kinds[] = {"tcf", "gqf",  "bloom",   "blocked",
+                                        "sqf", "rsqf", "counter", NULL};
     struct plain plain = {.name = NULL};
     struct hspz_filter_request *r = &plain.create;
     int kind = -1;
@@ -194,9 +199,11 @@ hspz_cmd_filter_create(struct hspz_cli *cli, const struct hspz_command *command,
         NUMBER("--block-slots", block_slots, 64),
         NUMBER("--hashes", hashes, 16),
         NUMBER("--value-bits", value_bits, 48),
+        NUMBER("--k", k, 32),
 #undef NUMBER
         {.kind = HSPZ_OPTION_NUMBER, .name = "--seed", .target = &r->seed, .most = UINT64_MAX},
         {.kind = HSPZ_OPTION_FRACTION, .name = "--rate", .target = &r->rate},
+        {.kind = HSPZ_OPTION_FLAG, .name = "--canonical", .target = &r->canonical},
         {.kind = HSPZ_OPTION_FLAG, .name = "--shared", .target = &r->shared},
         {.kind = HSPZ_OPTION_FLAG, .name = "--json", .target = &plain.json},
         {.kind = HSPZ_OPTION_END},
@@ -209,7 +216,7 @@ hspz_cmd_filter_create(struct hspz_cli *cli, const struct hspz_command *command,
     enum hspz_status good = HSPZ_OK;
     if (kind < 0) {
         good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST,
-                              "--kind is missing: tcf, gqf, bloom, blocked, sqf or rsqf");
+                              "--kind is missing: tcf, gqf, bloom, blocked, sqf, rsqf or counter");
     } else if ((r->capacity == 0) == (r->slots == 0)) {
         good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST, "it takes one of --capacity and --slots");
     }

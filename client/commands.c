@@ -246,6 +246,15 @@ const struct hspz_command hspz_commands[] = {
      "little memory.\n"
      "\n",
      {NULL}},
+    {"kmers",
+     hspz_cmd_kmers,
+     "count k-mers on the server, and ask for them",
+     "kmers COMMAND ...\n"
+     "\n"
+     "K-mers of FASTA and FASTQ files, counted exactly or in little memory in a\n"
+     "filter that the server keeps.\n"
+     "\n",
+     {NULL}},
     {"stats",
      hspz_cmd_stats,
      "show the server's counters",

@@ -27,7 +27,7 @@ enum fastq_need { NEED_HEADER, NEED_BASES, NEED_PLUS, NEED_QUALITY };
 enum name_part { NAME_BEFORE, NAME_INSIDE, NAME_AFTER };
 
 struct hspz_fasta {
-    struct hspz_sequences *seqs;
+    struct hspz_fasta_sink sink;
     struct hspz_shown_path shown;
     enum format format;
     uint64_t line;   /* number of the line at hand */
@@ -45,19 +45,46 @@ struct hspz_fasta {
 };
 
 enum hspz_status
-hspz_fasta_create(struct hspz_sequences *seqs, const char *path, struct hspz_fasta **out,
-                  struct hspz_error *err)
+hspz_fasta_create_to(const struct hspz_fasta_sink *sink, const char *path, struct hspz_fasta **out,
+                     struct hspz_error *err)
 {
     struct hspz_fasta *fasta = calloc(1, sizeof(*fasta));
     if (fasta == NULL) {
         return hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "out of memory while reading sequences");
     }
-    fasta->seqs = seqs;
+    fasta->sink = *sink;
     fasta->shown = hspz_shown_path_make(path);
     fasta->line = 1;
     fasta->blank = -1;
     *out = fasta;
     return HSPZ_OK;
+}
+
+static enum hspz_status
+begin_in(void *user, const char *name, size_t name_len, uint64_t line, struct hspz_error *err)
+{
+    return hspz_sequences_begin(user, name, name_len, line, err);
+}
+
+static enum hspz_status
+append_to(void *user, const uint8_t *bases, size_t len, size_t *bad, struct hspz_error *err)
+{
+    return hspz_sequences_append(user, bases, len, bad, err);
+}
+
+static enum hspz_status
+end_in(void *user, struct hspz_error *err)
+{
+    return hspz_sequences_end(user, err);
+}
+
+enum hspz_status
+hspz_fasta_create(struct hspz_sequences *seqs, const char *path, struct hspz_fasta **out,
+                  struct hspz_error *err)
+{
+    const struct hspz_fasta_sink sink = {
+        .begin = begin_in, .append = append_to, .end = end_in, .user = seqs};
+    return hspz_fasta_create_to(&sink, path, out, err);
 }
 
 void
@@ -131,7 +158,7 @@ end_name(struct hspz_fasta *fasta, struct hspz_error *err)
 {
     struct hspz_error cause;
     fasta->name_part = NAME_AFTER;
-    if (hspz_sequences_begin(fasta->seqs, fasta->name, fasta->name_len, fasta->line, &cause) !=
+    if (fasta->sink.begin(fasta->sink.user, fasta->name, fasta->name_len, fasta->line, &cause) !=
         HSPZ_OK) {
         return with_place(fasta, &cause, err);
     }
@@ -148,7 +175,7 @@ end_sequence(struct hspz_fasta *fasta, struct hspz_error *err)
         return HSPZ_OK;
     }
     fasta->open = false;
-    return hspz_sequences_end(fasta->seqs, err);
+    return fasta->sink.end(fasta->sink.user, err);
 }
 
 static enum hspz_status
@@ -200,7 +227,7 @@ take_bases(struct hspz_fasta *fasta, const uint8_t *bytes, size_t len, struct hs
     }
     struct hspz_error cause;
     size_t bad = len;
-    enum hspz_status status = hspz_sequences_append(fasta->seqs, bytes, len, &bad, &cause);
+    enum hspz_status status = fasta->sink.append(fasta->sink.user, bytes, len, &bad, &cause);
     if (status == HSPZ_OK) {
         fasta->bases_len += len;
         return HSPZ_OK;
@@ -212,7 +239,7 @@ take_bases(struct hspz_fasta *fasta, const uint8_t *bytes, size_t len, struct hs
     if (!is_blank(bytes[bad])) {
         return refuse_byte(fasta, bytes[bad], column, "is no base", err);
     }
-    status = hspz_sequences_append(fasta->seqs, bytes, bad, &(size_t){0}, &cause);
+    status = fasta->sink.append(fasta->sink.user, bytes, bad, &(size_t){0}, &cause);
     if (status != HSPZ_OK) {
         return with_place(fasta, &cause, err);
     }

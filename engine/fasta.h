@@ -16,6 +16,20 @@
 
 struct hspz_fasta;
 
+/* Where sequences go: begun, appended to piece by piece, ended, as hspz_sequences does (its *bad,
+ * too). An error of one ends the reading. */
+struct hspz_fasta_sink {
+    enum hspz_status (*begin)(void *user, const char *name, size_t name_len, uint64_t line,
+                              struct hspz_error *err);
+    enum hspz_status (*append)(void *user, const uint8_t *bases, size_t len, size_t *bad,
+                               struct hspz_error *err);
+    enum hspz_status (*end)(void *user, struct hspz_error *err);
+    void *user;
+};
+HSPZ_MUST_USE enum hspz_status hspz_fasta_create_to(const struct hspz_fasta_sink *sink,
+                                                    const char *path, struct hspz_fasta **out,
+                                                    struct hspz_error *err);
+/* To sequences in memory. */
 HSPZ_MUST_USE enum hspz_status hspz_fasta_create(struct hspz_sequences *seqs, const char *path,
                                                  struct hspz_fasta **out, struct hspz_error *err);
 void hspz_fasta_destroy(struct hspz_fasta **fasta);
