@@ -259,6 +259,39 @@ test_no_memory_while_reading_is_said(void **state)
     }
 }
 
+static void
+test_no_memory_for_a_picture_is_said(void **state)
+{
+    (void)state;
+    bool failed = true;
+    for (long fail = 1; failed; fail++) {
+        struct hspz_plot_axis axis;
+        struct hspz_plot_grid grid = {0};
+        struct hspz_plot_names names = {0};
+        struct hspz_error err = {0};
+        float opacity[2][100];
+        float *const both[2] = {opacity[0], opacity[1]};
+        uint32_t number, background, most;
+        hspz_plot_axis_init(&axis);
+        failing_malloc_arm(fail);
+        enum hspz_status status = hspz_plot_axis_add(&axis, "one", 3, 1000, &number, &err);
+        status = status == HSPZ_OK ? hspz_plot_axis_settle(&axis, &err) : status;
+        status =
+            status == HSPZ_OK ? hspz_plot_grid_init(&grid, &axis, &axis, 10, 10, &err) : status;
+        status = status == HSPZ_OK
+                     ? hspz_plot_grid_shade(&grid, (float **)both, &background, &most, &err)
+                     : status;
+        status = status == HSPZ_OK ? hspz_plot_names_pick(&axis, 100, 10, &names, &err) : status;
+        failed = failing_malloc_disarm();
+        assert_int_equal(status, failed ? HSPZ_E_OUT_OF_MEMORY : HSPZ_OK);
+        assert_int_equal(err.text[0] != '\0', failed);
+        assert_true(failed || fail > 9);
+        hspz_plot_names_fini(&names);
+        hspz_plot_grid_fini(&grid);
+        hspz_plot_axis_fini(&axis);
+    }
+}
+
 int
 main(void)
 {
@@ -269,6 +302,7 @@ main(void)
         cmocka_unit_test(test_names_keep_apart_and_long_sequences_come_first),
         cmocka_unit_test(test_ticks_are_round_and_apart),
         cmocka_unit_test(test_no_memory_while_reading_is_said),
+        cmocka_unit_test(test_no_memory_for_a_picture_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

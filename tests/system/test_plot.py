@@ -178,11 +178,9 @@ class PlotTest(hspz_test.TestCase):
         ref = self.file("ref.fa", fasta([(n, "A" * lens[n]) for n in ("r1", "r2")]))
         query = self.file("query.fa", fasta([(n, "A" * lens[n]) for n in ("q1", "q2")]))
         known = ["--ref", ref, "--query", query]
-        for name, more in (("rows.tsv", known), ("rows.tsv.gz", known), ("folder", known),
-                           ("x.paf", known)):
-            source = self.path(name)
-            self.check_svg(self.plot(source, *more, name="out.svg")[1])
-            self.check_png(self.plot(source, *more)[1])
+        for name in ("rows.tsv", "rows.tsv.gz", "folder", "x.paf"):
+            self.check_svg(self.plot(self.path(name), *known, name="out.svg")[1])
+        self.check_png(self.plot(self.path("folder"), *known)[1])
         refused, _ = self.plot(self.path("folder"), status=1)
         self.assertIn("--query", refused.stderr)
         # Standard input to standard output, by format.
