@@ -8,6 +8,7 @@
 
 #define WIDTH_DEFAULT 1200u
 #define WIDTH_LEAST 400u
+#define HITS_WIDTH_LEAST 800u
 #define SIDE_MOST 16000u
 
 static bool
@@ -36,6 +37,10 @@ check_input(const struct hspz_plot_run *run, struct hspz_error *err)
     if (run->hits && (run->anchors || run->ref_range != NULL || run->query_range != NULL)) {
         return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
                               "--hits goes without --anchors, --ref-range and --query-range");
+    }
+    if (run->hits && run->width < HITS_WIDTH_LEAST) {
+        return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "--hits has two panels: --width %u or more",
+                              HITS_WIDTH_LEAST);
     }
     return HSPZ_OK;
 }

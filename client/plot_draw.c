@@ -20,7 +20,7 @@
 #define TICKS_APART_Y 60.0
 #define CHAR_PIXELS 7.4 /* of the widest usual ones */
 #define TITLE_CHARS 56u /* of the one sequence of an axis */
-#define LEAST_BORDER_PIXELS 4.0
+#define LEAST_BORDER_PIXELS 7.0
 #define LINE_PIXELS 1.8
 
 /* Pixels of the longest name as it will stand. */
@@ -260,6 +260,28 @@ draw_names(struct hspz_canvas *canvas, const struct hspz_plot_layout *l,
     return HSPZ_OK;
 }
 
+/* As much of a text as fits into `room` pixels; nothing when that is not much. */
+static void
+draw_fitted(struct hspz_canvas *canvas, double size, bool bold, enum hspz_anchor_side side,
+            bool upright, double x, double y, double room, const char *text)
+{
+    static const char dots[] = "\xe2\x80\xa6"; /* an ellipsis */
+    char cut[256];
+    size_t len =
+        strlen(text) < sizeof(cut) - sizeof(dots) ? strlen(text) : sizeof(cut) - sizeof(dots);
+    snprintf(cut, sizeof(cut), "%.*s", (int)len, text);
+    while (len > 0 && hspz_canvas_text_width(canvas, size, bold, cut) > room) {
+        len--;
+        while (len > 0 && ((unsigned char)text[len] & 0xc0) == 0x80) {
+            len--; /* no character of several bytes is cut */
+        }
+        snprintf(cut, sizeof(cut), "%.*s%s", (int)len, text, dots);
+    }
+    if (len >= 4 || len == strlen(text)) {
+        hspz_canvas_text(canvas, HSPZ_COLOUR_TEXT, size, bold, side, upright, x, y, cut);
+    }
+}
+
 /* What an axis is: the one sequence, or how many, and what of it. */
 static enum hspz_status
 draw_axis(struct hspz_canvas *canvas, const struct hspz_plot_layout *l,
@@ -294,7 +316,9 @@ draw_axis(struct hspz_canvas *canvas, const struct hspz_plot_layout *l,
     const double x = is_ref ? l->left + l->wide / 2 : AXIS_TITLE / 2;
     const double y = is_ref ? l->top + l->high + l->ref_ticks + l->ref_names + AXIS_TITLE / 2
                             : l->top + l->high / 2;
-    hspz_canvas_text(canvas, HSPZ_COLOUR_TEXT, SIZE, true, HSPZ_SIDE_MIDDLE, !is_ref, x, y, text);
+    const double middle = is_ref ? x : y, all = is_ref ? l->width : l->height;
+    const double room = 2 * (middle < all - middle ? middle : all - middle) - 8;
+    draw_fitted(canvas, SIZE, true, HSPZ_SIDE_MIDDLE, !is_ref, x, y, room, text);
     return HSPZ_OK;
 }
 
@@ -317,14 +341,14 @@ draw_head(struct hspz_canvas *canvas, const struct hspz_plot_layout *l,
 {
     char number[HSPZ_PLOT_NUMBER_BYTES], text[192];
     const uint64_t shown = grid->lines[0].count + grid->lines[1].count;
-    hspz_canvas_text(canvas, HSPZ_COLOUR_TEXT, SIZE + 3, true, HSPZ_SIDE_LEFT, false, l->left, 20,
-                     words->title);
+    draw_fitted(canvas, SIZE + 3, true, HSPZ_SIDE_LEFT, false, l->left, 20, l->width - l->left - 8,
+                words->title);
     hspz_plot_number(grid->lines[1].count, number);
     snprintf(text, sizeof(text), "%s on minus", number);
     double right = draw_key(canvas, l->left + l->wide, 46, HSPZ_COLOUR_MINUS, text);
     hspz_plot_number(grid->lines[0].count, number);
     snprintf(text, sizeof(text), "%s on plus", number);
-    draw_key(canvas, right, 46, HSPZ_COLOUR_PLUS, text);
+    right = draw_key(canvas, right, 46, HSPZ_COLOUR_PLUS, text);
     hspz_plot_number(grid->matches, number);
     size_t used = (size_t)snprintf(text, sizeof(text), "%s %s", number, words->noun);
     if (shown < grid->matches) {
@@ -337,8 +361,7 @@ draw_head(struct hspz_canvas *canvas, const struct hspz_plot_layout *l,
                  most, HSPZ_PLOT_CELL_PIXELS, HSPZ_PLOT_CELL_PIXELS,
                  background > 0 ? ", fewer are chance" : "");
     }
-    hspz_canvas_text(canvas, HSPZ_COLOUR_TEXT, SIZE, false, HSPZ_SIDE_LEFT, false, l->left, 46,
-                     text);
+    draw_fitted(canvas, SIZE, false, HSPZ_SIDE_LEFT, false, l->left, 46, right - l->left, text);
 }
 
 enum hspz_status

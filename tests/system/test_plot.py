@@ -214,7 +214,8 @@ class PlotTest(hspz_test.TestCase):
         done, _ = self.plot(self.file("rows.tsv", self.tsv()), "--ref", short, status=1)
         self.assertIn("shorter", done.stderr)
         for args in (["x"], ["x", "-o", "y", "--hits"], ["a", "b", "-o", "y", "--ref", "f"],
-                     ["x", "-o", "y", "--anchors"], ["a", "b", "-o", "y", "--hits", "--anchors"]):
+                     ["x", "-o", "y", "--anchors"], ["a", "b", "-o", "y", "--hits", "--anchors"],
+                     ["a", "b", "-o", "y", "--hits", "--width", "799"]):
             client("plot", *args, check=2)
 
     def test_millions_are_shaded_and_chance_is_left_out(self):
