@@ -85,7 +85,8 @@ HSPZ_MUST_USE enum hspz_status hspz_cli_connect(const struct hspz_cli *cli,
 /* What a call ended with: `failure` where a callback that stopped it knows better why. */
 enum hspz_status hspz_cli_settle(const struct hspz_error *failure, enum hspz_status status,
                                  struct hspz_error *err);
-/* After a failed call: when the server is still loading, makes *err say how far it is. */
+/* After a failed call: when the server is still loading, makes *err say how far it is; of an index
+ * that is not there, how to see those that are. */
 void hspz_cli_explain(struct hspz_client *client, struct hspz_error *err);
 /* True once a signal asked the program to end. */
 bool hspz_cli_stopped(const struct hspz_cli *cli);

@@ -151,11 +151,17 @@ hspz_cli_explain(struct hspz_client *client, struct hspz_error *err)
     if (err->status != HSPZ_E_NOT_READY && err->status != HSPZ_E_UNKNOWN_INDEX) {
         return;
     }
-    if (hspz_client_health(client, &health, NULL) != HSPZ_OK ||
-        strcmp(health.state, "loading") != 0) {
+    if (hspz_client_health(client, &health, NULL) != HSPZ_OK) {
         return;
     }
     const struct hspz_error was = *err;
+    if (strcmp(health.state, "loading") != 0) {
+        if (err->status == HSPZ_E_UNKNOWN_INDEX) {
+            hspz_error_set(err, was.status,
+                           "%.400s; `hspz-client index list` shows those there are", was.text);
+        }
+        return;
+    }
     if (health.has_percent) {
         hspz_error_set(err, HSPZ_E_NOT_READY, "still loading (%s, %.0f %%): %.300s", health.state,
                        health.percent, was.text);

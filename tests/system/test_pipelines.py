@@ -148,6 +148,8 @@ class PipelineTest(hspz_test.TestCase):
             self.assertEqual(done.stdout, "")
             self.assertRegex(done.stderr, r"\Ahspz-client: [^\n]+\n(Try: [^\n]+\n)?\Z")
         self.assertFalse(os.path.exists(out + "2"))
+        done = daemon.client("index", "describe", "nothing", check=1)
+        self.assertIn('"nothing"; `hspz-client index list` shows', done.stderr)
 
 
 def tool_or_skip(name):
