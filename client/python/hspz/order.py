@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any, Dict, Optional, Tuple
 
+from numpy.typing import NDArray
+
 from .errors import BadPeer
 from .parts import Head, Part
 
@@ -31,6 +33,7 @@ class Order:
         self._intervals = intervals
         self._hash = hasher() if digest else None
         self._last: Optional[Head] = None
+        self._room: Optional[NDArray[Any]] = None
         self.counts = {"plus": 0, "minus": 0}
         self._chunks = {"plus": 0, "minus": 0}
 
@@ -46,7 +49,10 @@ class Order:
         if wrong is not None:
             raise BadPeer("%r: %s (%d records came before it)" % (head, wrong, self.records))
         if self._hash is not None:
-            records = part.records()
+            # Made once for all parts by columns: new memory for each costs more than filling it.
+            records = part.records(self._room)
+            if records.flags.owndata:
+                self._room = records
             self._hash.update(records.view("u1").data)
         self.counts[head.strand] += len(part)
         self._chunks[head.strand] += head.part == 0

@@ -78,7 +78,7 @@ class Part:
         """Block of the reference that positions are in."""
         return self.head.ref_block
 
-    def records(self) -> NDArray[Any]:
+    def records(self, room: Optional[NDArray[Any]] = None) -> NDArray[Any]:
         """As an array of dtype `ANCHOR` or `HSP`."""
         raise NotImplementedError
 
@@ -137,11 +137,13 @@ class Anchors(Part):
         anchors of a run are neighbours in `reference`. None of packed parts."""
         return None if self._counts is None else (self._runs, self._counts)
 
-    def records(self) -> NDArray[Any]:
-        """As an array of dtype `ANCHOR`: a view of packed parts, else made."""
+    def records(self, room: Optional[NDArray[Any]] = None) -> NDArray[Any]:
+        """As an array of dtype `ANCHOR`: a view of packed parts, else made, in `room` if there is
+        enough."""
         if self._records is not None:
             return self._records
-        made = np.empty(len(self), ANCHOR)
+        fits = room is not None and len(room) >= len(self)
+        made = room[:len(self)] if room is not None and fits else np.empty(len(self), ANCHOR)
         made["reference"], made["query"] = self.reference, self.query
         return made
 
@@ -183,6 +185,6 @@ class Hsps(Part):
         column: I32 = self._records["score"]
         return column
 
-    def records(self) -> NDArray[Any]:
+    def records(self, room: Optional[NDArray[Any]] = None) -> NDArray[Any]:
         """As an array of dtype `HSP`. A view."""
         return self._records
