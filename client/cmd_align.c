@@ -166,13 +166,13 @@ settle_source(struct hspz_align_request *request, struct options *o, struct hspz
     if (o->index == NULL) {
         const bool asked = o->strand != 2 || o->scoring.xdrop != plain.xdrop ||
                            o->scoring.threshold != plain.threshold || !o->scoring.entropy ||
-                           !find->transitions || find->unmask;
+                           find->transitions != 1 || find->unmask;
         return request->segment_count == 0
                    ? hspz_error_set(err, HSPZ_E_BAD_REQUEST, "SEGMENTS is missing, or --index")
                : asked ? hspz_error_set(err, HSPZ_E_BAD_REQUEST,
-                                        "--strand, --xdrop, --hspthresh, --noentropy, --unmask and "
-                                        "--no-transitions are for --index: SEGMENTS are made "
-                                        "already")
+                                        "--strand, --xdrop, --hspthresh, --noentropy, --unmask, "
+                                        "--transitions and --no-transitions are for --index: "
+                                        "SEGMENTS are made already")
                        : HSPZ_OK;
     }
     if (request->segment_count > 0) {
@@ -277,7 +277,11 @@ hspz_cmd_align(struct hspz_cli *cli, const struct hspz_command *command, int arg
          .least = 1,
          .most = HSPZ_XDROP_LIMIT},
         {.kind = HSPZ_OPTION_OFF, .name = "--noentropy", .target = &options.scoring.entropy},
-        {.kind = HSPZ_OPTION_OFF, .name = "--no-transitions", .target = &find->transitions},
+        {.kind = HSPZ_OPTION_ZERO, .name = "--no-transitions", .target = &find->transitions},
+        {.kind = HSPZ_OPTION_NUMBER32,
+         .name = "--transitions",
+         .target = &find->transitions,
+         .most = HSPZ_TRANSITIONS_LIMIT},
         {.kind = HSPZ_OPTION_FLAG, .name = "--unmask", .target = &find->unmask},
         {.kind = HSPZ_OPTION_FLAG, .name = "--notrivial", .target = &options.notrivial},
         {.kind = HSPZ_OPTION_FLAG, .name = "--whole", .target = &options.whole},

@@ -1,5 +1,6 @@
 #include "client/cli.h"
 #include "client/discover_run.h"
+#include "client/hit_mask.h"
 #include "client/number.h"
 #include "client/target.h"
 
@@ -41,6 +42,7 @@ hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int 
     int transport = 0;
     int64_t deadline_ms = 0;
     const char *max_hits = NULL;
+    const char *word_count = NULL;
     struct hspz_discover_request *request = &run.request;
     const struct hspz_option own[] = {
         {.kind = HSPZ_OPTION_TEXT, .name = "--output", .letter = "-o", .target = &run.output},
@@ -55,7 +57,11 @@ hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int 
          .name = "--transport",
          .target = &transport,
          .choices = transports},
-        {.kind = HSPZ_OPTION_OFF, .name = "--no-transitions", .target = &request->transitions},
+        {.kind = HSPZ_OPTION_ZERO, .name = "--no-transitions", .target = &request->transitions},
+        {.kind = HSPZ_OPTION_NUMBER32,
+         .name = "--transitions",
+         .target = &request->transitions,
+         .most = HSPZ_TRANSITIONS_LIMIT},
         {.kind = HSPZ_OPTION_OFF, .name = "--no-digest", .target = &request->digest},
         {.kind = HSPZ_OPTION_FLAG, .name = "--unmask", .target = &request->unmask},
         {.kind = HSPZ_OPTION_FLAG, .name = "--hit-stats", .target = &run.hit_stats},
@@ -64,10 +70,11 @@ hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int 
          .name = "--hit-limit",
          .target = &request->hit_limit,
          .most = UINT64_MAX},
-        {.kind = HSPZ_OPTION_NUMBER,
-         .name = "--max-word-count",
-         .target = &request->max_word_count,
-         .most = UINT64_MAX},
+        {.kind = HSPZ_OPTION_TEXT, .name = "--max-word-count", .target = &word_count},
+        {.kind = HSPZ_OPTION_NUMBER32,
+         .name = "--masking",
+         .target = &run.masking,
+         .most = HSPZ_MASKING_LIMIT},
         {.kind = HSPZ_OPTION_SECONDS, .name = "--deadline", .target = &deadline_ms},
         {.kind = HSPZ_OPTION_NUMBER,
          .name = "--priority",
@@ -94,6 +101,10 @@ hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int 
     if (good == HSPZ_OK && max_hits != NULL) {
         good = hspz_max_hits_parse(max_hits, &request->max_hits, &err);
     }
+    if (good == HSPZ_OK && word_count != NULL) {
+        good =
+            hspz_word_count_parse(word_count, &request->max_word_count, &request->keep_words, &err);
+    }
     if (good == HSPZ_OK && (run.query == NULL) == (run.seeds == NULL)) {
         good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST,
                               run.seeds == NULL ? "QUERY is missing"
@@ -101,6 +112,11 @@ hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int 
     }
     if (good == HSPZ_OK && run.hit_stats && run.seeds != NULL) {
         good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST, "--hit-stats is for a QUERY");
+    }
+    if (good == HSPZ_OK && run.masking != 0 && (run.seeds != NULL || run.hit_stats)) {
+        good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST,
+                              "--masking goes by the sequences of QUERY, so not with --seeds, and "
+                              "--hit-stats does not know of it");
     }
     if (good == HSPZ_OK) {
         good = hspz_target_check(run.query != NULL ? run.query : run.seeds, run.output, &err);

@@ -46,6 +46,7 @@ struct options {
     struct hspz_hsps_run run;
     struct hspz_scoring_options scoring;
     const char *max_hits;
+    const char *word_count;
     int strand, format, compat;
     int64_t deadline_ms;
 };
@@ -73,6 +74,10 @@ settle(struct options *o, const char *const *operands, struct hspz_error *err)
     }
     if (status == HSPZ_OK && o->max_hits != NULL) {
         status = hspz_max_hits_parse(o->max_hits, &request->max_hits, err);
+    }
+    if (status == HSPZ_OK && o->word_count != NULL) {
+        status = hspz_word_count_parse(o->word_count, &request->max_word_count,
+                                       &request->keep_words, err);
     }
     if (status == HSPZ_OK) {
         status = hspz_scoring_options_apply(&o->scoring, request, err);
@@ -109,7 +114,11 @@ hspz_cmd_hsps(struct hspz_cli *cli, const struct hspz_command *command, int argc
         {.kind = HSPZ_OPTION_CHOICE, .name = "--format", .target = &o.format, .choices = formats},
         {.kind = HSPZ_OPTION_CHOICE, .name = "--strand", .target = &o.strand, .choices = strands},
         {.kind = HSPZ_OPTION_CHOICE, .name = "--compat", .target = &o.compat, .choices = compats},
-        {.kind = HSPZ_OPTION_OFF, .name = "--no-transitions", .target = &request->transitions},
+        {.kind = HSPZ_OPTION_ZERO, .name = "--no-transitions", .target = &request->transitions},
+        {.kind = HSPZ_OPTION_NUMBER32,
+         .name = "--transitions",
+         .target = &request->transitions,
+         .most = HSPZ_TRANSITIONS_LIMIT},
         {.kind = HSPZ_OPTION_OFF, .name = "--no-digest", .target = &request->digest},
         {.kind = HSPZ_OPTION_FLAG, .name = "--unmask", .target = &request->unmask},
         {.kind = HSPZ_OPTION_FLAG, .name = "--plan", .target = &o.run.plan_only},
@@ -140,10 +149,7 @@ hspz_cmd_hsps(struct hspz_cli *cli, const struct hspz_command *command, int argc
          .name = "--hit-limit",
          .target = &request->hit_limit,
          .most = UINT64_MAX},
-        {.kind = HSPZ_OPTION_NUMBER,
-         .name = "--max-word-count",
-         .target = &request->max_word_count,
-         .most = UINT64_MAX},
+        {.kind = HSPZ_OPTION_TEXT, .name = "--max-word-count", .target = &o.word_count},
         {.kind = HSPZ_OPTION_NUMBER,
          .name = "--interval",
          .target = &o.run.interval,

@@ -136,6 +136,7 @@ encode(struct hspz_writer *w, uint32_t id, const struct hspz_discover_request *r
         .max_hits = request->max_hits,
         .hit_limit = request->hit_limit,
         .max_word_count = request->max_word_count,
+        .keep_words = request->keep_words,
         .deadline_ms = request->deadline_ms,
         .priority = request->priority,
         .walk = request->walk,

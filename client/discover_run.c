@@ -1,5 +1,6 @@
 #include "client/discover_run.h"
 
+#include "client/hit_mask.h"
 #include "client/hit_run.h"
 #include "client/query.h"
 #include "client/reading.h"
@@ -26,6 +27,8 @@ struct state {
     struct hspz_output *output;
     struct hspz_rows rows;
     struct hspz_places refs, queries;
+    struct hspz_hit_mask mask;
+    enum hspz_strand strand; /* of the part before */
     struct hspz_hit_stats hits;
     struct hspz_hit_run hit_run;
     uint64_t hit_limit;                  /* what is left of it, with hit_stats */
@@ -52,6 +55,9 @@ note_index(void *user, const struct hspz_index_info *info)
                        info->span);
         return false;
     }
+    if (s->run->masking != 0) {
+        hspz_hit_mask_init(&s->mask, s->run->masking, s->rows.span);
+    }
     if (s->run->cli->verbose) {
         fprintf(stderr, "index: %s, digest %s, seed %s, step %" PRIu64 ", %" PRIu64 " words\n",
                 info->name, info->digest, info->shape, info->step, info->words);
@@ -63,6 +69,13 @@ static bool
 note_sequence(void *user, const struct hspz_sequence_info *sequence)
 {
     struct state *s = user;
+    if (s->run->masking != 0) {
+        const enum hspz_status grown = hspz_hit_mask_grow(
+            &s->mask, (size_t)sequence->block, sequence->offset + sequence->len, &s->failure);
+        if (grown != HSPZ_OK) {
+            return false;
+        }
+    }
     const enum hspz_status status =
         hspz_places_add(&s->refs, sequence->name, strlen(sequence->name), sequence->len,
                         sequence->block, sequence->offset);
@@ -78,7 +91,8 @@ note_sequence(void *user, const struct hspz_sequence_info *sequence)
 static enum hspz_status
 describe_index(struct state *s, struct hspz_error *err)
 {
-    const bool places = s->run->format != HSPZ_FORMAT_PACKED && !s->no_rows;
+    const bool places =
+        (s->run->format != HSPZ_FORMAT_PACKED && !s->no_rows) || s->run->masking != 0;
     const enum hspz_status status = hspz_client_index_describe(
         s->client, s->run->request.index, note_index, places ? note_sequence : NULL, s, err);
     return hspz_cli_settle(&s->failure, status, err);
@@ -98,12 +112,30 @@ percent_done(const struct state *s, const struct hspz_part_id *id)
     return done < all ? (int)(100.0 * done / all) : 100;
 }
 
+/* What masking leaves of a part. */
+static enum hspz_status
+mask_part(struct state *s, const struct hspz_part_id *id, const uint8_t **anchors, size_t *count)
+{
+    if (s->run->masking == 0) {
+        return HSPZ_OK;
+    }
+    if (id->strand != s->strand) {
+        hspz_hit_mask_end_strand(&s->mask);
+        s->strand = id->strand;
+    }
+    return hspz_hit_mask_take(&s->mask, id->ref_block, *anchors, *count, anchors, count,
+                              &s->failure);
+}
+
 static bool
 take_part(void *user, const struct hspz_part_id *id, const uint8_t *anchors, size_t count)
 {
     struct state *s = user;
     bool quiet;
-    enum hspz_status status = HSPZ_OK;
+    enum hspz_status status = mask_part(s, id, &anchors, &count);
+    if (status != HSPZ_OK) {
+        return false;
+    }
     if (s->no_rows) {
         status = HSPZ_OK;
     } else if (s->run->format != HSPZ_FORMAT_PACKED) {
@@ -207,7 +239,8 @@ discover_pieces(struct state *s, struct hspz_error *err)
 {
     const struct hspz_sequences *seqs = s->seqs;
     const struct hspz_server_info *server = hspz_client_server(s->client);
-    struct hspz_query_pieces pieces = {.seqs = seqs, .most_bases = server->max_query_bases};
+    struct hspz_query_pieces pieces = {
+        .seqs = seqs, .most_bases = server->max_query_bases, .alone = s->run->masking != 0};
     if (server->max_message > REQUEST_EXTRA_BYTES &&
         server->max_message - REQUEST_EXTRA_BYTES < pieces.most_bases) {
         pieces.most_bases = server->max_message - REQUEST_EXTRA_BYTES;
@@ -233,6 +266,8 @@ discover_pieces(struct state *s, struct hspz_error *err)
         if (status != HSPZ_OK) {
             return status;
         }
+        hspz_hit_mask_end_strand(&s->mask);
+        s->strand = HSPZ_STRAND_PLUS;
         s->missing = NULL;
         s->positions_done += piece.bases.len;
     }
@@ -358,6 +393,10 @@ hspz_discover_run(const struct hspz_discover_run *run)
     } else if (run->cli->verbose) {
         fprintf(stderr, "%" PRIu64 " anchors, %.3f s\n", s.anchors,
                 hspz_progress_seconds(&s.reading.progress));
+        if (run->masking != 0) {
+            fprintf(stderr, "masking: %" PRIu64 " bases of the index, %" PRIu64 " hits left out\n",
+                    s.mask.masked, s.mask.dropped);
+        }
     }
     int result = status == HSPZ_OK ? HSPZ_EXIT_DONE : HSPZ_EXIT_FAILED;
     if (status == HSPZ_OK && run->hit_stats) {
@@ -370,5 +409,6 @@ hspz_discover_run(const struct hspz_discover_run *run)
     hspz_sequences_destroy(&s.seqs);
     hspz_places_fini(&s.refs);
     hspz_places_fini(&s.queries);
+    hspz_hit_mask_fini(&s.mask);
     return result;
 }

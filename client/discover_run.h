@@ -11,6 +11,7 @@ struct hspz_discover_run {
     const char *output; /* NULL: standard output */
     bool hit_stats;     /* prints the table of hits per seed, and anchors only to a given output */
     enum hspz_format format;
+    uint32_t masking;                     /* client/hit_mask.h, of a query; 0: none */
     struct hspz_discover_request request; /* without seeds and bases */
 };
 

@@ -105,7 +105,7 @@ struct hspz_discover_request {
     struct hspz_span seeds; /* little-endian u64, any alignment */
     struct hspz_span bases; /* sequences joined by HSPZ_SEPARATOR */
     enum hspz_strands strands;
-    bool transitions;
+    uint32_t transitions;    /* care positions that may hold one: 0, 1 or 2 */
     bool unmask;             /* fold lower case to upper */
     bool digest;             /* have the records' digest computed, and check it */
     uint64_t begin, end;     /* window starts to seed on each strand */
@@ -114,6 +114,8 @@ struct hspz_discover_request {
     uint64_t max_hits;       /* cap of a chunk */
     uint64_t hit_limit;      /* of the whole job */
     uint64_t max_word_count; /* seeds of larger buckets are dropped */
+    uint64_t keep_words;     /* the same by share: the rarest words that hold so many millionths of
+                                a reference block's positions are kept; HSPZ_KEEP_ALL: all */
     uint64_t deadline_ms;    /* 0: none */
     uint64_t priority;       /* among the tenant's jobs, larger first: 0 to HSPZ_PRIORITY_LIMIT */
     enum hspz_chunk_walk walk;
@@ -133,9 +135,10 @@ struct hspz_discover_request {
     }
 #define HSPZ_DISCOVER_REQUEST_DEFAULT                                                              \
     {                                                                                              \
-        .strands = HSPZ_STRANDS_BOTH, .transitions = true, .digest = true, .end = UINT64_MAX,      \
+        .strands = HSPZ_STRANDS_BOTH, .transitions = 1, .digest = true, .end = UINT64_MAX,         \
         .max_hits = HSPZ_MAX_HITS_DEFAULT, .priority = HSPZ_PRIORITY_DEFAULT,                      \
-        .hit_limit = UINT64_MAX, .max_word_count = UINT64_MAX, .scoring = HSPZ_SCORING_DEFAULT     \
+        .hit_limit = UINT64_MAX, .max_word_count = UINT64_MAX, .keep_words = HSPZ_KEEP_ALL,        \
+        .scoring = HSPZ_SCORING_DEFAULT                                                            \
     }
 
 /* One part, in order. `records` are count anchors or HSPs, as the request says, little-endian at

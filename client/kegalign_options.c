@@ -129,7 +129,7 @@ settle(struct hspz_kegalign_options *o, struct words *w, struct hspz_error *err)
     run->interval = w->interval;
     run->query_block_size = w->query_block_size != NOT_GIVEN ? w->query_block_size : o->block_size;
     run->request.strands = (enum hspz_strands)(w->strand + 1);
-    run->request.transitions = !w->notransition;
+    run->request.transitions = w->notransition ? 0 : 1;
     o->gapped = !w->nogapped;
     o->lastz.ydrop = w->ydrop;
     o->lastz.gappedthresh = w->gappedthresh != NOT_GIVEN ? w->gappedthresh : w->scores.threshold;

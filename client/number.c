@@ -1,5 +1,7 @@
 #include "client/number.h"
 
+#include "protocol/types.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -148,4 +150,48 @@ hspz_max_hits_parse(const char *text, uint64_t *out, struct hspz_error *err)
         *out = gib * KEGALIGN_HITS_PER_GIB;
     }
     return status;
+}
+
+/* Digits before and behind a point as a number of ten-thousandths; false if it is none. */
+static bool
+percent_parse(const char *text, size_t len, uint64_t *out)
+{
+    uint64_t value = 0;
+    size_t decimals = 0, digits = 0;
+    bool point = false;
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '.' && !point && digits > 0) {
+            point = true;
+            continue;
+        }
+        if (text[i] < '0' || text[i] > '9' || digits == 7 || decimals == 4) {
+            return false;
+        }
+        value = value * 10 + (uint64_t)(text[i] - '0');
+        digits++;
+        decimals += point;
+    }
+    for (; decimals < 4; decimals++) {
+        value *= 10;
+    }
+    *out = value;
+    return digits > 0 && text[len - 1] != '.';
+}
+
+enum hspz_status
+hspz_word_count_parse(const char *text, uint64_t *count, uint64_t *keep, struct hspz_error *err)
+{
+    const size_t len = strlen(text);
+    if (len == 0 || text[len - 1] != '%') {
+        return hspz_number_parse("--max-word-count", text, 0, UINT64_MAX, count, err);
+    }
+    uint64_t value = 0;
+    if (!percent_parse(text, len - 1, &value) || value < 1 || value > HSPZ_KEEP_ALL) {
+        return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
+                              "--max-word-count \"%.100s\": a percentage is above 0 and up to "
+                              "100%%, with four decimals at most",
+                              text);
+    }
+    *keep = value;
+    return HSPZ_OK;
 }

@@ -32,6 +32,19 @@ bad_choice(const struct hspz_option *option, const char *value, struct hspz_erro
 }
 
 static enum hspz_status
+set_number32(const struct hspz_option *option, const char *value, struct hspz_error *err)
+{
+    uint64_t number;
+    HSPZ_REQUIRE(option->most <= UINT32_MAX);
+    const enum hspz_status status =
+        hspz_number_parse(option->name, value, option->least, option->most, &number, err);
+    if (status == HSPZ_OK) {
+        *(uint32_t *)option->target = (uint32_t)number;
+    }
+    return status;
+}
+
+static enum hspz_status
 set_value(const struct hspz_option *option, const char *value, struct hspz_error *err)
 {
     switch (option->kind) {
@@ -48,6 +61,8 @@ set_value(const struct hspz_option *option, const char *value, struct hspz_error
     case HSPZ_OPTION_NUMBER:
         return hspz_number_parse(option->name, value, option->least, option->most, option->target,
                                  err);
+    case HSPZ_OPTION_NUMBER32:
+        return set_number32(option, value, err);
     case HSPZ_OPTION_FRACTION:
         return hspz_fraction_parse(option->name, value, option->target, err);
     case HSPZ_OPTION_SECONDS:
@@ -83,11 +98,16 @@ take_option(const struct hspz_option *own, const struct hspz_option *common, int
     if (option == NULL) {
         return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "unknown option %.100s", argument);
     }
-    if (option->kind == HSPZ_OPTION_FLAG || option->kind == HSPZ_OPTION_OFF) {
+    const bool off = option->kind == HSPZ_OPTION_OFF || option->kind == HSPZ_OPTION_ZERO;
+    if (off || option->kind == HSPZ_OPTION_FLAG) {
         if (equals != NULL) {
             return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "%s takes no value", option->name);
         }
-        *(bool *)option->target = option->kind == HSPZ_OPTION_FLAG;
+        if (option->kind == HSPZ_OPTION_ZERO) {
+            *(uint32_t *)option->target = 0;
+        } else {
+            *(bool *)option->target = !off;
+        }
         return HSPZ_OK;
     }
     const char *value = equals != NULL ? equals + 1 : NULL;

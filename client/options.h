@@ -14,9 +14,11 @@ enum hspz_option_kind {
     HSPZ_OPTION_END,      /* closes a table */
     HSPZ_OPTION_FLAG,     /* bool: becomes true */
     HSPZ_OPTION_OFF,      /* bool: becomes false */
+    HSPZ_OPTION_ZERO,     /* uint32_t: becomes 0 */
     HSPZ_OPTION_TEXT,     /* const char *, not empty */
     HSPZ_OPTION_ANY_TEXT, /* const char * */
     HSPZ_OPTION_NUMBER,   /* uint64_t from least to most */
+    HSPZ_OPTION_NUMBER32, /* uint32_t from least to most */
     HSPZ_OPTION_FRACTION, /* double, 0 or more */
     HSPZ_OPTION_SECONDS,  /* int64_t milliseconds */
     HSPZ_OPTION_FOREVER,  /* the same, or -1 */

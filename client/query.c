@@ -26,7 +26,8 @@ hspz_query_next(struct hspz_query_pieces *pieces, struct hspz_query_piece *out,
     while (end < count) {
         const struct hspz_sequence *next = hspz_sequences_get(pieces->seqs, end);
         const uint64_t with_next = next->offset + next->len - first->offset;
-        if (next->block != first->block || with_next > pieces->most_bases) {
+        if (next->block != first->block || with_next > pieces->most_bases ||
+            (pieces->alone && end > pieces->next)) {
             break;
         }
         len = with_next;

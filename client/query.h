@@ -16,6 +16,7 @@ struct hspz_query_piece {
 struct hspz_query_pieces {
     const struct hspz_sequences *seqs;
     uint64_t most_bases; /* of a piece */
+    bool alone;          /* a sequence is a piece */
     size_t next;         /* sequence */
 };
 

@@ -135,6 +135,7 @@ spec_of(const struct hspz_config *config, const struct hspz_discover_params *par
         .max_hits = params->max_hits,
         .hit_limit = params->hit_limit,
         .max_word_count = params->max_word_count,
+        .keep_words = params->keep_words,
         .walk = params->walk,
         .interval = params->interval,
         .encoding = params->encoding,

@@ -58,12 +58,13 @@ struct hspz_job_spec {
     uint64_t seed_count;
     struct hspz_span bases; /* else: the query, sequences joined by HSPZ_SEPARATOR */
     enum hspz_strands strands;
-    bool transitions;
+    uint32_t transitions; /* care positions that may hold one: 0 to HSPZ_TRANSITIONS_LIMIT */
     bool unmask;
     uint64_t begin, end;     /* window starts to seed on each strand; end is cut to what exists */
     uint64_t max_hits;       /* M, 1 or more */
     uint64_t hit_limit;      /* most hits of the whole job; UINT64_MAX: none */
     uint64_t max_word_count; /* seeds with larger buckets are dropped; UINT64_MAX: none */
+    uint64_t keep_words;     /* the same by share (engine/word_limit.h); HSPZ_KEEP_ALL: none */
     enum hspz_chunk_walk walk;
     /* Not 0: KegAlign's plan, for a whole query (begin 0, end UINT64_MAX). With E = bases - span:
      * intervals [a, b) with a = 0, interval, ... while a < E, b = min(E, a + interval); in each the

@@ -75,6 +75,7 @@ struct hspz_index_part {
     uint32_t *table;
     uint32_t *pos; /* never NULL in a finished index */
     uint64_t bases_hash, table_hash, pos_hash;
+    _Atomic(uint64_t) word_limit; /* share << 32 | limit, of engine/word_limit.h; 0: unknown */
 };
 
 struct hspz_index {

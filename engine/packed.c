@@ -21,7 +21,7 @@ hspz_packed_scores_init(struct hspz_packed_scores *scores, const struct hspz_sco
 
 void
 hspz_packed_seeds_init(struct hspz_packed_seeds *seeds, const struct hspz_shape *shape,
-                       bool transitions, uint32_t step)
+                       uint32_t transitions, uint32_t step)
 {
     *seeds = (struct hspz_packed_seeds){
         .known = true,

@@ -43,9 +43,9 @@ struct hspz_packed_seeds {
     bool known;    /* false: nothing can be said of windows */
     uint64_t care; /* bit c: offset c of a window is a care position */
     uint32_t span;
-    bool transitions;
+    uint32_t transitions;
     uint64_t before;                 /* bit 63 - i: i + 1 bases earlier may be indexed too */
     uint32_t first_ref, first_query; /* least window starts */
 };
 void hspz_packed_seeds_init(struct hspz_packed_seeds *seeds, const struct hspz_shape *shape,
-                            bool transitions, uint32_t step);
+                            uint32_t transitions, uint32_t step);

@@ -18,6 +18,9 @@
 #define HSPZ_SHAPE_WEIGHT_MIN 4u
 #define HSPZ_SHAPE_WEIGHT_MAX 15u
 #define HSPZ_SHAPE_SPAN_MAX 64u
+/* Most seeds of a query position: the word, one transition, two. */
+#define HSPZ_SHAPE_SEEDS_MAX                                                                       \
+    (1 + HSPZ_SHAPE_WEIGHT_MAX + HSPZ_SHAPE_WEIGHT_MAX * (HSPZ_SHAPE_WEIGHT_MAX - 1) / 2)
 
 __extension__ typedef unsigned __int128 hspz_window;
 
@@ -51,11 +54,13 @@ hspz_shape_care(const struct hspz_shape *shape)
     return care;
 }
 
-/* Seeds a query position gives: 1, or 1 + weight with transitions. */
+/* Seeds a query position gives when up to so many care positions may hold a transition. */
 static inline uint32_t
-hspz_shape_seeds_per_position(const struct hspz_shape *shape, bool transitions)
+hspz_shape_seeds_per_position(const struct hspz_shape *shape, uint32_t transitions)
 {
-    return transitions ? 1 + shape->weight : 1;
+    const uint32_t singles = transitions >= 1 ? shape->weight : 0;
+    const uint32_t pairs = transitions >= 2 ? shape->weight * (shape->weight - 1) / 2 : 0;
+    return 1 + singles + pairs;
 }
 
 static inline uint32_t

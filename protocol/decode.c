@@ -55,7 +55,8 @@ static const struct hspz_field discover_rows[] = {
     [DISCOVER_SEEDS] = {"seeds", HSPZ_FIELD_BYTES, OPTIONAL, AT(payload), 0, 0},
     [DISCOVER_QUERY] = {"query", HSPZ_FIELD_MAP, OPTIONAL, AT(query), 0, 0},
     [DISCOVER_STRAND] = {"strand", HSPZ_FIELD_TEXT, OPTIONAL, AT(strand), NAME_RANGE},
-    [DISCOVER_TRANSITIONS] = {"transitions", HSPZ_FIELD_BOOL, OPTIONAL, AT(p.transitions), 0, 0},
+    [DISCOVER_TRANSITIONS] = {"transitions", HSPZ_FIELD_COUNT, OPTIONAL, AT(p.transitions), 0,
+                              HSPZ_TRANSITIONS_LIMIT},
     [DISCOVER_UNMASK] = {"unmask", HSPZ_FIELD_BOOL, OPTIONAL, AT(p.unmask), 0, 0},
     [DISCOVER_BEGIN] = {"begin", HSPZ_FIELD_UINT, OPTIONAL, AT(p.begin), 0, UINT64_MAX},
     [DISCOVER_END] = {"end", HSPZ_FIELD_UINT, OPTIONAL, AT(p.end), 0, UINT64_MAX},
@@ -65,6 +66,7 @@ static const struct hspz_field discover_rows[] = {
     {"max_hits", HSPZ_FIELD_UINT, OPTIONAL, AT(p.max_hits), 1, UINT64_MAX},
     {"hit_limit", HSPZ_FIELD_UINT, OPTIONAL, AT(p.hit_limit), 0, UINT64_MAX},
     {"max_word_count", HSPZ_FIELD_UINT, OPTIONAL, AT(p.max_word_count), 0, UINT64_MAX},
+    {"keep_words", HSPZ_FIELD_UINT, OPTIONAL, AT(p.keep_words), 1, HSPZ_KEEP_ALL},
     {"deadline_ms", HSPZ_FIELD_UINT, OPTIONAL, AT(p.deadline_ms), 0, UINT64_MAX},
     {"priority", HSPZ_FIELD_UINT, OPTIONAL, AT(p.priority), 0, HSPZ_PRIORITY_LIMIT},
     {"chunk_walk", HSPZ_FIELD_TEXT, OPTIONAL, AT(walk), NAME_RANGE},
@@ -263,12 +265,13 @@ hspz_discover_decode(const struct hspz_node *params, struct hspz_discover_params
     static const struct hspz_fields fields = {"discover's parameters", discover_rows,
                                               COUNT(discover_rows), false};
     struct discover_map map = {.p = {.strands = HSPZ_STRANDS_BOTH,
-                                     .transitions = true,
+                                     .transitions = 1,
                                      .end = UINT64_MAX,
                                      .max_hits = HSPZ_MAX_HITS_DEFAULT,
                                      .priority = HSPZ_PRIORITY_DEFAULT,
                                      .hit_limit = UINT64_MAX,
                                      .max_word_count = UINT64_MAX,
+                                     .keep_words = HSPZ_KEEP_ALL,
                                      .digest = true}};
     uint32_t seen;
     enum hspz_status status = hspz_fields_decode(&fields, params, &map, &seen, err);

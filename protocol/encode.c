@@ -44,7 +44,7 @@ is_shape_default(struct hspz_text shape)
 static uint32_t
 discover_query_pairs(const struct hspz_discover_params *p)
 {
-    return (uint32_t)(p->strands != HSPZ_STRANDS_BOTH) + !p->transitions + p->unmask +
+    return (uint32_t)(p->strands != HSPZ_STRANDS_BOTH) + (p->transitions != 1) + p->unmask +
            (p->begin != 0) + (p->end != UINT64_MAX) + (p->interval != 0);
 }
 
@@ -54,7 +54,11 @@ discover_query_options(struct hspz_writer *w, const struct hspz_discover_params 
     if (p->strands != HSPZ_STRANDS_BOTH) {
         hspz_write_key_str(w, "strand", p->strands == HSPZ_STRANDS_PLUS ? "plus" : "minus");
     }
-    hspz_put_bool_if(w, "transitions", p->transitions, true);
+    if (p->transitions == 0) {
+        hspz_put_bool_if(w, "transitions", false, true);
+    } else {
+        hspz_put_uint_if(w, "transitions", p->transitions, 1);
+    }
     hspz_put_bool_if(w, "unmask", p->unmask, false);
     hspz_put_uint_if(w, "begin", p->begin, 0);
     hspz_put_uint_if(w, "end", p->end, UINT64_MAX);
@@ -120,10 +124,11 @@ hspz_discover_encode(struct hspz_writer *w, uint32_t id, const struct hspz_disco
     hspz_put_begin(w, id, HSPZ_METHOD_DISCOVER,
                    2u + hsps + (hsps_pairs > 0) + (p->has_seeds ? 0 : discover_query_pairs(p)) +
                        (p->max_hits != HSPZ_MAX_HITS_DEFAULT) + (p->hit_limit != UINT64_MAX) +
-                       (p->max_word_count != UINT64_MAX) + (p->deadline_ms != 0) +
-                       (p->priority != HSPZ_PRIORITY_DEFAULT) + full + !p->digest +
-                       (p->encoding == HSPZ_ENCODING_COLUMNAR) + (p->want_digest.len > 0) +
-                       (p->want_shape.len > 0) + (p->want_step != 0) + p->shm);
+                       (p->max_word_count != UINT64_MAX) + (p->keep_words != HSPZ_KEEP_ALL) +
+                       (p->deadline_ms != 0) + (p->priority != HSPZ_PRIORITY_DEFAULT) + full +
+                       !p->digest + (p->encoding == HSPZ_ENCODING_COLUMNAR) +
+                       (p->want_digest.len > 0) + (p->want_shape.len > 0) + (p->want_step != 0) +
+                       p->shm);
     hspz_put_text(w, "index", p->index);
     if (!p->has_seeds) {
         discover_query_options(w, p);
@@ -131,6 +136,7 @@ hspz_discover_encode(struct hspz_writer *w, uint32_t id, const struct hspz_disco
     hspz_put_uint_if(w, "max_hits", p->max_hits, HSPZ_MAX_HITS_DEFAULT);
     hspz_put_uint_if(w, "hit_limit", p->hit_limit, UINT64_MAX);
     hspz_put_uint_if(w, "max_word_count", p->max_word_count, UINT64_MAX);
+    hspz_put_uint_if(w, "keep_words", p->keep_words, HSPZ_KEEP_ALL);
     hspz_put_uint_if(w, "deadline_ms", p->deadline_ms, 0);
     hspz_put_uint_if(w, "priority", p->priority, HSPZ_PRIORITY_DEFAULT);
     if (full) {

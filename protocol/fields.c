@@ -85,6 +85,25 @@ number_decode(const struct hspz_field *field, const struct hspz_node *node, void
     return HSPZ_OK;
 }
 
+static enum hspz_status
+count_decode(const struct hspz_field *field, const struct hspz_node *node, uint32_t *place,
+             struct hspz_error *err)
+{
+    bool flag = false;
+    uint64_t value = 0;
+    if (hspz_node_bool(node, &flag)) {
+        value = flag;
+    } else if (!hspz_node_uint(node, &value) || value < field->min || value > field->max) {
+        char wanted[80];
+        snprintf(wanted, sizeof(wanted),
+                 "true, false or a whole number from %" PRIu64 " to %" PRIu64, field->min,
+                 field->max);
+        return wrong(field, node, wanted, err);
+    }
+    *place = (uint32_t)value;
+    return HSPZ_OK;
+}
+
 /* Says nothing of the text itself, which may be a secret. */
 enum hspz_status
 hspz_field_text_check(const struct hspz_field *field, struct hspz_span text, struct hspz_error *err)
@@ -187,6 +206,8 @@ hspz_field_decode(const struct hspz_field *field, const struct hspz_node *node, 
         return hspz_node_float(node, place) ? HSPZ_OK : wrong(field, node, "a float", err);
     case HSPZ_FIELD_BOOL:
         return hspz_node_bool(node, place) ? HSPZ_OK : wrong(field, node, "true or false", err);
+    case HSPZ_FIELD_COUNT:
+        return count_decode(field, node, place, err);
     case HSPZ_FIELD_TEXT:
     case HSPZ_FIELD_RAW:
         return text_decode(field, node, place, err);

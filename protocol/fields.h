@@ -18,6 +18,7 @@ enum hspz_field_type {
     HSPZ_FIELD_UINT32, /* uint32_t from min to max */
     HSPZ_FIELD_FLOAT,  /* double */
     HSPZ_FIELD_BOOL,   /* bool */
+    HSPZ_FIELD_COUNT,  /* uint32_t from min to max; false and true are 0 and 1 */
     HSPZ_FIELD_TEXT,   /* struct hspz_text: a str of min to max bytes without control characters */
     HSPZ_FIELD_DIGEST, /* struct hspz_text: 16 lower-case hex digits */
     HSPZ_FIELD_RAW,    /* struct hspz_text: a str or a bin of any bytes */

@@ -83,13 +83,14 @@ struct hspz_discover_params {
     struct hspz_span seeds;      /* little-endian u64, a multiple of 8 bytes */
     struct hspz_span bases;      /* `query: {bases}`: ASCII, sequences joined by '&' */
     enum hspz_strands strands;   /* query only; default both */
-    bool transitions;            /* query only; default true */
+    uint32_t transitions;        /* query only; 0 (false), 1 (true) or 2; default 1 */
     bool unmask;                 /* query only; default false: fold lower case to upper */
     uint64_t begin, end;         /* query only: window starts to seed on each strand, in that
                                     strand's coordinates; default 0, UINT64_MAX (all) */
     uint64_t max_hits;           /* 1 or more; default HSPZ_MAX_HITS_DEFAULT */
     uint64_t hit_limit;          /* default UINT64_MAX: none */
     uint64_t max_word_count;     /* default UINT64_MAX: none */
+    uint64_t keep_words;         /* 1 to HSPZ_KEEP_ALL, the default */
     uint64_t deadline_ms;        /* from the request's arrival; default 0: none */
     uint64_t priority;           /* among its tenant's jobs, larger first, at most
                                     HSPZ_PRIORITY_LIMIT; default HSPZ_PRIORITY_DEFAULT */

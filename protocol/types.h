@@ -30,6 +30,12 @@
 /* Cap on the hits of a chunk when a request names none. */
 #define HSPZ_MAX_HITS_DEFAULT 268435456u
 
+/* Shares of an index's positions are in millionths of them. */
+#define HSPZ_KEEP_ALL 1000000u
+
+/* Most care positions of a word that may hold a transition. */
+#define HSPZ_TRANSITIONS_LIMIT 2u
+
 /* A job's priority among those of its tenant: 0 to the limit, larger first. */
 #define HSPZ_PRIORITY_LIMIT 9u
 #define HSPZ_PRIORITY_DEFAULT 4u

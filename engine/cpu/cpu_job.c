@@ -2,6 +2,7 @@
 
 #include "engine/cpu/cpu_batch.h"
 #include "engine/cpu/window.h"
+#include "engine/word_limit.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -87,8 +88,15 @@ batch_count(void *user, struct hspz_walk_count *count)
             hspz_cpu_batch_find_bad(batch, s->pool, &s->job->walk.shape, count->counted, end);
     }
     if (count->bad == HSPZ_NO_BAD_SEED) {
+        uint64_t limit;
+        const enum hspz_status status =
+            hspz_word_limit(s->job->ref->index, s->job->walk.block, spec->max_word_count,
+                            spec->keep_words, &limit, s->err);
+        if (status != HSPZ_OK) {
+            return status;
+        }
         count->hits = hspz_cpu_batch_count(batch, s->pool, current_block(s), count->counted, end,
-                                           count->hits, spec->max_word_count);
+                                           count->hits, limit);
         count->counted = end;
     }
     return HSPZ_OK;

@@ -57,6 +57,23 @@ hspz_seeder_count(const struct hspz_seeder *seeder, uint64_t begin, uint64_t end
     return count;
 }
 
+/* What turns a window's seed into its further ones, in their order. */
+static uint32_t
+make_flips(const struct hspz_seeder *seeder, uint64_t flips[HSPZ_SHAPE_SEEDS_MAX])
+{
+    const uint32_t weight = seeder->shape->weight;
+    uint32_t count = 0;
+    for (uint32_t t = 0; seeder->transitions >= 1 && t < weight; t++) {
+        flips[count++] = UINT64_C(2) << (32 + 2 * t);
+    }
+    for (uint32_t u = 1; seeder->transitions >= 2 && u < weight; u++) {
+        for (uint32_t t = 0; t < u; t++) {
+            flips[count++] = flips[t] | flips[u];
+        }
+    }
+    return count;
+}
+
 uint64_t
 hspz_seeder_make(const struct hspz_seeder *seeder, uint64_t begin, uint64_t end, uint64_t *seeds)
 {
@@ -65,7 +82,8 @@ hspz_seeder_make(const struct hspz_seeder *seeder, uint64_t begin, uint64_t end,
     }
     const struct hspz_shape *shape = seeder->shape;
     const uint32_t span = shape->span;
-    const uint32_t transitions = seeder->transitions ? shape->weight : 0;
+    uint64_t flips[HSPZ_SHAPE_SEEDS_MAX];
+    const uint32_t flip_count = make_flips(seeder, flips);
     struct reader reader = reader_at(seeder, begin);
     uint64_t *out = seeds;
     hspz_window window = 0;
@@ -79,8 +97,8 @@ hspz_seeder_make(const struct hspz_seeder *seeder, uint64_t begin, uint64_t end,
         }
         const uint64_t seed = (uint64_t)hspz_shape_word(shape, window) << 32 | (at + 1 - span);
         *out++ = seed;
-        for (uint32_t t = 0; t < transitions; t++) {
-            *out++ = seed ^ UINT64_C(2) << (32 + 2 * t);
+        for (uint32_t f = 0; f < flip_count; f++) {
+            *out++ = seed ^ flips[f];
         }
     }
     return (uint64_t)(out - seeds);

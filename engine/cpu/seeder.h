@@ -1,7 +1,8 @@
 /* Seeds from query sequence (SPEC section 1).
  *
  * For each window start in ascending order whose span bases are all valid: the exact word, then
- * with transitions, for t = 0 .. weight - 1, the word XOR (2 << 2t). Positions are those of the
+ * with transitions, for t = 0 .. weight - 1, the word XOR (2 << 2t); then, with two, for u = 1 ..
+ * weight - 1 and t = 0 .. u - 1 the word XOR (2 << 2t) XOR (2 << 2u). Positions are those of the
  * strand searched: on minus, of the reverse complement of the whole query.
  *
  * Threads: pure functions over the caller's memory; slices of one range can run side by side. */
@@ -18,7 +19,7 @@ struct hspz_seeder {
     const struct hspz_shape *shape;
     struct hspz_span query; /* plus strand */
     enum hspz_strand strand;
-    bool transitions;
+    uint32_t transitions; /* 0 to HSPZ_TRANSITIONS_LIMIT */
     bool unmask;
 };
 

@@ -30,12 +30,15 @@ hspz_cuda_batch_reset(struct hspz_cuda_batch *batch)
 /* ---- seeds ---- */
 
 static struct hspz_cuda_seeds
-seeds_view(const uint64_t *words, uint64_t capacity, uint32_t per_window)
+seeds_view(const struct hspz_cuda_run *run, const uint64_t *words, uint64_t capacity,
+           uint32_t per_window)
 {
+    const uint32_t weight = (uint32_t)__builtin_ctz(run->index->words) / 2;
     return (struct hspz_cuda_seeds){
         .words = words,
         .capacity = capacity,
         .per_window = per_window,
+        .singles = per_window - 1 < weight ? per_window - 1 : weight,
         .inverse = ((UINT64_C(1) << 32) + per_window - 1) / per_window,
     };
 }
@@ -70,7 +73,7 @@ open_batch(const struct hspz_cuda_run *run, uint64_t windows, uint32_t per_windo
     if (status != HSPZ_OK) {
         return status;
     }
-    run->batch->seeds = seeds_view(scratch->windows.data, seeds, per_window);
+    run->batch->seeds = seeds_view(run, scratch->windows.data, seeds, per_window);
     run->batch->counts = (struct hspz_cuda_counts){
         .sums = scratch->sums.data,
         .begins = scratch->begins.data,
@@ -300,7 +303,7 @@ hspz_cuda_batch_small(const struct hspz_cuda_run *run, uint64_t count, uint64_t 
         return status;
     }
     struct hspz_cuda_tally *tally = scratch->host_bases.data;
-    const struct hspz_cuda_seeds view = seeds_view(seeds, count, 1);
+    const struct hspz_cuda_seeds view = seeds_view(run, seeds, count, 1);
     const struct hspz_cuda_records records = {.ends = scratch->ends.data,
                                               .sources = scratch->sources.data,
                                               .starts = scratch->starts.data,

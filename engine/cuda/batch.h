@@ -65,7 +65,8 @@ struct hspz_cuda_stretch {
     const struct hspz_shape *shape;
     struct hspz_span query; /* all of it, plus strand */
     enum hspz_strand strand;
-    bool transitions, unmask;
+    uint32_t transitions;
+    bool unmask;
     uint64_t begin, end; /* window starts */
 };
 

@@ -5,6 +5,7 @@
 #include "engine/cuda/batch.h"
 #include "engine/cuda/extend.h"
 #include "engine/walk.h"
+#include "engine/word_limit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,11 +81,22 @@ batch_seeds(void *user, bool *more)
 }
 
 static enum hspz_status
+word_limit(const struct step *s, uint64_t *out)
+{
+    const struct hspz_walk *walk = &s->job->walk;
+    return hspz_word_limit(s->job->ref->index, walk->block, walk->spec.max_word_count,
+                           walk->spec.keep_words, out, s->run.err);
+}
+
+static enum hspz_status
 batch_count(void *user, struct hspz_walk_count *count)
 {
     const struct step *s = user;
-    const enum hspz_status status =
-        hspz_cuda_batch_count(&s->run, s->job->walk.spec.max_word_count);
+    uint64_t limit;
+    enum hspz_status status = word_limit(s, &limit);
+    if (status == HSPZ_OK) {
+        status = hspz_cuda_batch_count(&s->run, limit);
+    }
     if (status == HSPZ_OK) {
         const struct hspz_cuda_batch *batch = s->run.batch;
         *count = (struct hspz_walk_count){
@@ -157,7 +169,8 @@ batch_extend(void *user, uint64_t begin, uint64_t end, struct hspz_hsp_set *set,
         .transitions = walk->spec.transitions,
         .query_unmask = walk->spec.unmask,
         .scoring = &walk->spec.scoring,
-        .all_hits = walk->spec.max_word_count >= UINT32_MAX,
+        .all_hits =
+            walk->spec.max_word_count >= UINT32_MAX && walk->spec.keep_words == HSPZ_KEEP_ALL,
         .first_query = (uint32_t)walk->plan.windows.begin,
         .first_seed = walk->chunk.seed_begin,
     };
@@ -213,16 +226,18 @@ batch_small(void *user, uint64_t *out, size_t capacity, struct hspz_walk_count *
     if (!may_be_small(s)) {
         return HSPZ_OK;
     }
-    uint64_t seeds;
+    uint64_t seeds, limit;
     bool written = false;
-    enum hspz_status status = stage_small(s, &seeds);
+    enum hspz_status status = word_limit(s, &limit);
+    if (status == HSPZ_OK) {
+        status = stage_small(s, &seeds);
+    }
     if (status == HSPZ_OK && seeds == 0) {
         *done = true; /* nothing to ask the device */
         return HSPZ_OK;
     }
     if (status == HSPZ_OK) {
-        status = hspz_cuda_batch_small(&s->run, seeds, s->job->walk.spec.max_word_count, out,
-                                       capacity, &written);
+        status = hspz_cuda_batch_small(&s->run, seeds, limit, out, capacity, &written);
     }
     if (status != HSPZ_OK) {
         return status;

@@ -20,7 +20,8 @@ struct hspz_cuda_extend {
     const struct hspz_shape *shape;
     struct hspz_span query; /* all of it, plus strand */
     enum hspz_strand strand;
-    bool transitions, query_unmask;
+    uint32_t transitions;
+    bool query_unmask;
     const struct hspz_scoring *scoring;
     bool all_hits;        /* no bucket's hits are left out */
     uint32_t first_query; /* least window start that is seeded */

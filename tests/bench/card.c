@@ -38,6 +38,7 @@ card_seeds(const uint64_t *words, uint64_t count, uint32_t per_window)
     return (struct hspz_cuda_seeds){.words = words,
                                     .capacity = count,
                                     .per_window = per_window,
+                                    .singles = per_window - 1,
                                     .inverse = ((UINT64_C(1) << 32) + per_window - 1) / per_window};
 }
 

@@ -74,6 +74,7 @@ main(int argc, char **argv)
                                            .end = UINT64_MAX,
                                            .max_hits = HSPZ_MAX_HITS_DEFAULT,
                                            .hit_limit = UINT64_MAX,
+                                           .keep_words = HSPZ_KEEP_ALL,
                                            .max_word_count = UINT64_MAX};
         for (int i = argc > 3 ? 3 : 2; i < argc && status == HSPZ_OK; i++) {
             const unsigned threads = argc > 3 ? (unsigned)atoi(argv[i]) : 1;

@@ -112,6 +112,7 @@ measure(struct hspz_index *index, struct hspz_span query, unsigned threads, stru
                                        .end = UINT64_MAX,
                                        .max_hits = HSPZ_MAX_HITS_DEFAULT,
                                        .hit_limit = UINT64_MAX,
+                                       .keep_words = HSPZ_KEEP_ALL,
                                        .max_word_count = UINT64_MAX};
     hspz_scoring_init(&b.scoring);
     hspz_hsp_set_init(&b.sets[0], HSPZ_SCOPE_JOB, UINT64_MAX);

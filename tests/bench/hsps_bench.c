@@ -337,6 +337,7 @@ main(int argc, char **argv)
                                     .end = UINT64_MAX,
                                     .max_hits = HSPZ_MAX_HITS_DEFAULT,
                                     .hit_limit = UINT64_MAX,
+                                    .keep_words = HSPZ_KEEP_ALL,
                                     .max_word_count = UINT64_MAX,
                                     .output = HSPZ_RECORDS_HSPS};
     hspz_scoring_init(&b.spec.scoring);

@@ -302,6 +302,7 @@ small_batches(struct worker *w, const char *what)
                                  .seed_count = SMALL_SEEDS,
                                  .max_hits = HSPZ_MAX_HITS_DEFAULT,
                                  .hit_limit = UINT64_MAX,
+                                 .keep_words = HSPZ_KEEP_ALL,
                                  .max_word_count = UINT64_MAX};
     must(w->ops->load(w->engine, index, &w->ref, &err), &err);
     w->spec = spec;
@@ -339,6 +340,7 @@ open_workers(struct worker workers[LANES_MAX], struct hspz_engine *engine, struc
                                               .end = UINT64_MAX,
                                               .max_hits = HSPZ_MAX_HITS_DEFAULT,
                                               .hit_limit = UINT64_MAX,
+                                              .keep_words = HSPZ_KEEP_ALL,
                                               .max_word_count = UINT64_MAX}};
         open_worker(&workers[i], engine, devices == 2 ? i / PAIR_LANES : 0);
     }

@@ -109,6 +109,46 @@ test_keys_are_decimal_or_hexadecimal(void **state)
     }
 }
 
+static void
+test_word_counts_are_numbers_or_percentages(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t count, keep;
+    } good[] = {{"0", 0, 7},      {"17", 17, 7},     {"100%", 7, 1000000},    {"98.5%", 7, 985000},
+                {"1%", 7, 10000}, {"0.0001%", 7, 1}, {"33.3333%", 7, 333333}, {"007.5%", 7, 75000}};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        uint64_t count = 7, keep = 7;
+        assert_int_equal(hspz_word_count_parse(good[i].text, &count, &keep, NULL), HSPZ_OK);
+        assert_int_equal(count, good[i].count);
+        assert_int_equal(keep, good[i].keep);
+    }
+    static const char *const bad[] = {"",
+                                      "%",
+                                      "0%",
+                                      "0.0%",
+                                      "100.0001%",
+                                      "101%",
+                                      "-1%",
+                                      "1.%",
+                                      ".5%",
+                                      "1,5%",
+                                      "1.5",
+                                      "5%%",
+                                      "1e1%",
+                                      " 5%",
+                                      "5 %",
+                                      "0.00001%",
+                                      "18446744073709551617%",
+                                      "1.2.3%"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        uint64_t count = 7, keep = 7;
+        assert_int_equal(hspz_word_count_parse(bad[i], &count, &keep, NULL), HSPZ_E_BAD_REQUEST);
+        assert_true(count == 7 && keep == 7);
+    }
+}
+
 int
 main(void)
 {
@@ -117,6 +157,7 @@ main(void)
         cmocka_unit_test(test_seconds_have_three_decimals_at_most),
         cmocka_unit_test(test_fractions_are_taken_whole),
         cmocka_unit_test(test_keys_are_decimal_or_hexadecimal),
+        cmocka_unit_test(test_word_counts_are_numbers_or_percentages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

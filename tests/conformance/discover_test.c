@@ -29,6 +29,7 @@ test_worked_example_is_written_backwards(void **state)
                                      .seed_count = 5,
                                      .max_hits = 100,
                                      .hit_limit = UINT64_MAX,
+                                     .keep_words = HSPZ_KEEP_ALL,
                                      .max_word_count = UINT64_MAX};
         struct run_result got =
             runner_run(&f.runner, f.ref, &spec, &(struct run_options){.part_anchors = 100});
@@ -66,12 +67,14 @@ test_random_queries_equal_the_model(void **state)
             fixture_load(&f, ref);
             struct model_job job = fixture_job(&f, query);
             job.strands = (enum hspz_strands)(1 + round % 3);
-            job.transitions = round % 2 == 0;
+            job.transitions = round % 5 == 4 ? 2 : round % 2;
             job.unmask = round % 5 == 0;
             job.begin = round % 7 == 0 ? 50 : 0;
             job.end = round % 11 == 0 ? 300 : UINT64_MAX;
             job.max_hits = round % 4 == 0 ? HSPZ_MAX_HITS_DEFAULT : 1 + test_random(&seed) % 3000;
             job.max_word_count = round % 6 == 0 ? 5 : UINT64_MAX;
+            job.keep_words =
+                round % 4 == 1 ? 1 + test_random(&seed) % HSPZ_KEEP_ALL : HSPZ_KEEP_ALL;
             runner_check(&f.runner, f.ref, &job,
                          &(struct run_options){.part_anchors = 1 + test_random(&seed) % 5000,
                                                .park_every = round % 3,
@@ -158,7 +161,7 @@ test_intervals_are_walked_as_kegalign_does(void **state)
             fixture_load(&f, ref);
             struct model_job job = fixture_job(&f, query);
             job.strands = (enum hspz_strands)(1 + round % 3);
-            job.transitions = round % 4 == 0;
+            job.transitions = round % 4 == 0 ? 1 : round % 4 == 2 ? 2 : 0;
             job.interval = intervals[round % 10];
             job.max_hits = 1 + test_random(&seed) % 1000;
             runner_check(&f.runner, f.ref, &job,
@@ -216,6 +219,7 @@ query_spec(const char *bases, size_t len)
                                   .end = UINT64_MAX,
                                   .max_hits = HSPZ_MAX_HITS_DEFAULT,
                                   .hit_limit = UINT64_MAX,
+                                  .keep_words = HSPZ_KEEP_ALL,
                                   .max_word_count = UINT64_MAX};
 }
 
@@ -292,6 +296,7 @@ test_bad_input_is_refused_by_place(void **state)
                                      .seed_count = 4,
                                      .max_hits = 1,
                                      .hit_limit = UINT64_MAX,
+                                     .keep_words = HSPZ_KEEP_ALL,
                                      .max_word_count = UINT64_MAX};
         struct run_result got = runner_run(&f.runner, f.ref, &spec, &options);
         assert_int_equal(got.status, HSPZ_E_BAD_REQUEST);

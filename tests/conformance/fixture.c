@@ -119,10 +119,11 @@ fixture_job(const struct fixture *f, const char *query)
         .block_count = f->block_count,
         .query = query,
         .strands = HSPZ_STRANDS_BOTH,
-        .transitions = true,
+        .transitions = 1,
         .end = UINT64_MAX,
         .max_hits = HSPZ_MAX_HITS_DEFAULT,
         .max_word_count = UINT64_MAX,
+        .keep_words = HSPZ_KEEP_ALL,
     };
 }
 

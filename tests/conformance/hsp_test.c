@@ -59,7 +59,7 @@ test_random_queries_equal_the_model(void **state)
             fixture_load(&f, ref);
             struct model_job job = fixture_job(&f, query);
             job.strands = (enum hspz_strands)(1 + round % 3);
-            job.transitions = round % 4 == 0;
+            job.transitions = round % 4 == 0 ? 1 : round % 4 == 2 ? 2 : 0;
             job.unmask = round % 5 == 0;
             job.begin = round % 7 == 0 ? 50 : 0;
             job.end = round % 11 == 0 ? 300 : UINT64_MAX;
@@ -135,7 +135,7 @@ test_a_long_query_is_one_scope(void **state)
         fixture_load(&f, ref);
         for (int scope = 0; scope < 2; scope++) {
             struct model_job job = fixture_job(&f, query);
-            job.transitions = false;
+            job.transitions = 0;
             job.max_hits = 2000;
             const struct model_scoring scoring = {
                 .xdrop = 910, .threshold = 3000, .scope = (enum hspz_hsp_scope)scope};

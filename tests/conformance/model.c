@@ -122,7 +122,7 @@ model_seeds(const struct model_job *job, enum hspz_strand strand, uint64_t begin
     char *bases = model_strand(job, strand);
     const size_t len = strlen(bases), span = strlen(job->pattern);
     const size_t weight = weight_of(job->pattern);
-    uint64_t *seeds = grab((end - begin) * (weight + 1) * sizeof(uint64_t));
+    uint64_t *seeds = grab((end - begin) * (1 + weight + weight * weight / 2) * sizeof(uint64_t));
     size_t count = 0;
     for (uint64_t q = begin; q < end && q + span <= len; q++) {
         const long word = word_at(job->pattern, bases, q);
@@ -130,8 +130,13 @@ model_seeds(const struct model_job *job, enum hspz_strand strand, uint64_t begin
             continue;
         }
         seeds[count++] = (uint64_t)word << 32 | q;
-        for (size_t t = 0; job->transitions && t < weight; t++) {
+        for (size_t t = 0; job->transitions >= 1 && t < weight; t++) {
             seeds[count++] = (uint64_t)(word ^ (2L << 2 * t)) << 32 | q;
+        }
+        for (size_t u = 1; job->transitions >= 2 && u < weight; u++) {
+            for (size_t t = 0; t < u; t++) {
+                seeds[count++] = (uint64_t)(word ^ (2L << 2 * t) ^ (2L << 2 * u)) << 32 | q;
+            }
         }
     }
     free(bases);
@@ -147,6 +152,23 @@ add_chunk(struct model_result *result, const struct model_chunk *chunk)
     result->chunks[result->count++] = *chunk;
 }
 
+/* The least count whose words, with the rarer ones, hold the share of positions to be kept. */
+static uint64_t
+word_limit(const struct model_job *job, const struct model_index *index)
+{
+    uint64_t limit = 0;
+    for (uint64_t kept = 0; job->keep_words < 1000000; limit++) {
+        for (uint32_t w = 0; w < index->words; w++) {
+            const uint64_t c = index->table[w] - (w == 0 ? 0 : index->table[w - 1]);
+            kept += c == limit ? c : 0;
+        }
+        if (kept * 1000000 >= index->pos_count * job->keep_words) {
+            break;
+        }
+    }
+    return job->keep_words < 1000000 && limit < job->max_word_count ? limit : job->max_word_count;
+}
+
 /* SPEC C.1 to C.5 over one batch and block. */
 static void
 discover_block(const struct model_job *job, const struct model_index *index, const uint64_t *seeds,
@@ -155,10 +177,11 @@ discover_block(const struct model_job *job, const struct model_index *index, con
     const uint64_t span = strlen(job->pattern);
     uint64_t *P = grab((n + 1) * sizeof(*P));
     uint64_t H = 0, start_hit = 0;
+    const uint64_t most = word_limit(job, index);
     for (size_t i = 0; i < n; i++) {
         const uint32_t w = (uint32_t)(seeds[i] >> 32);
         const uint64_t c = index->table[w] - (w == 0 ? 0 : index->table[w - 1]);
-        P[i] = H += c > job->max_word_count ? 0 : c;
+        P[i] = H += c > most ? 0 : c;
     }
     struct hspz_strand_totals *totals = &result->totals[chunk.id.strand];
     totals->hits += H;

@@ -29,10 +29,12 @@ struct model_job {
     size_t seed_count;
     const char *query;
     enum hspz_strands strands;
-    bool transitions, unmask;
+    unsigned transitions; /* care positions that may hold one */
+    bool unmask;
     uint64_t begin, end; /* window starts */
     uint64_t interval;   /* 0: none; else KegAlign's plan (HSPZ_SHARED/oracle/README.md) */
     uint64_t max_hits, max_word_count;
+    uint64_t keep_words; /* millionths of a block's positions */
 };
 
 /* A chunk: where it belongs (part members unused) and its anchors. */

@@ -111,5 +111,6 @@ oracle_spec(const struct oracle *o)
                                   .end = UINT64_MAX,
                                   .max_hits = o->set->max_hits,
                                   .hit_limit = UINT64_MAX,
+                                  .keep_words = HSPZ_KEEP_ALL,
                                   .max_word_count = UINT64_MAX};
 }

@@ -226,6 +226,7 @@ runner_spec(const struct model_job *job)
         .max_hits = job->max_hits,
         .hit_limit = UINT64_MAX,
         .max_word_count = job->max_word_count,
+        .keep_words = job->keep_words,
     };
 }
 

@@ -210,7 +210,7 @@ test_the_gate_settles_exactly_what_does_not_pass(void **state)
 /* How a reference is indexed and a query seeded. */
 struct seeding {
     struct hspz_shape shape;
-    bool transitions;
+    uint32_t transitions;
     uint32_t step, first_ref, first_query;
 };
 
@@ -234,7 +234,7 @@ is_hit(const struct pair *p, const struct seeding *how, int64_t r, int64_t q)
         }
         y ^= p->minus ? 3 : 0;
         if (how->shape.pattern[c] == '1' && x != y) {
-            if ((x ^ y) != 2 || !how->transitions || ++transitions > 1) {
+            if ((x ^ y) != 2 || ++transitions > how->transitions) {
                 return false;
             }
         }
@@ -256,7 +256,7 @@ draw_seeding(uint64_t *state)
     const char *pattern = patterns[draw(state, 6)];
     const uint32_t step = draw(state, 3) == 0 ? 1 + (uint32_t)draw(state, 70) : 1;
     struct seeding how = {
-        .transitions = draw(state, 2) == 1,
+        .transitions = (uint32_t)draw(state, 3),
         .step = step,
         .first_ref = (uint32_t)draw(state, step + 1),
         .first_query = draw(state, 2) == 1 ? 0 : (uint32_t)draw(state, 100),

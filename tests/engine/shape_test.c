@@ -169,12 +169,14 @@ test_word_at_weight_15_reaches_the_top(void **state)
     memset(bases, 3, sizeof(bases));
     assert_int_equal(hspz_shape_word(&shape, pack(bases, 15)), 0x3fffffff);
     assert_int_equal(hspz_shape_words(&shape), 0x40000000);
-    assert_int_equal(hspz_shape_seeds_per_position(&shape, true), 16);
-    assert_int_equal(hspz_shape_seeds_per_position(&shape, false), 1);
+    assert_int_equal(hspz_shape_seeds_per_position(&shape, 1), 16);
+    assert_int_equal(hspz_shape_seeds_per_position(&shape, 0), 1);
+    assert_int_equal(hspz_shape_seeds_per_position(&shape, 2), HSPZ_SHAPE_SEEDS_MAX);
     const struct hspz_shape usual = parse("12of19");
-    assert_int_equal(hspz_shape_seeds_per_position(&usual, true), 13);
+    assert_int_equal(hspz_shape_seeds_per_position(&usual, 1), 13);
+    assert_int_equal(hspz_shape_seeds_per_position(&usual, 2), 79);
     const struct hspz_shape longer = parse("14of22");
-    assert_int_equal(hspz_shape_seeds_per_position(&longer, true), 15);
+    assert_int_equal(hspz_shape_seeds_per_position(&longer, 1), 15);
 }
 
 static void

@@ -556,6 +556,7 @@ test_every_way_gives_the_same_chunks_and_bytes(void **state)
                 .end = UINT64_MAX,
                 .max_hits = w % 2 == 0 ? 100 : 333,
                 .hit_limit = UINT64_MAX,
+                .keep_words = HSPZ_KEEP_ALL,
                 .max_word_count = UINT64_MAX,
             };
             run(&spec, &shape, blocks, &ways[w], w + 1);

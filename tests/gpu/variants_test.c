@@ -80,6 +80,7 @@ query_spec(const char *query)
                                   .end = UINT64_MAX,
                                   .max_hits = HSPZ_MAX_HITS_DEFAULT,
                                   .hit_limit = UINT64_MAX,
+                                  .keep_words = HSPZ_KEEP_ALL,
                                   .max_word_count = UINT64_MAX};
 }
 

@@ -246,6 +246,8 @@ test_params_that_are_wrong_are_named(void **state)
         {"discover", "index 'e' seeds #8 index 'f'", "\"index\" is given twice"},
         {"discover", "index 'e' seeds #8 max_hits 0",
          "\"max_hits\" is 0, wanted a whole number from 1 to 18446744073709551615"},
+        {"discover", "index 'e' seeds #8 keep_words 0",
+         "\"keep_words\" is 0, wanted a whole number from 1 to 1000000"},
         {"discover", "index 'e' seeds #8 max_hits '8'", "\"max_hits\" is the str \"8\", wanted"},
         {"discover", "index 'e' seeds #8 max_hits -1", "\"max_hits\" is -1, wanted"},
         {"discover", "index 'e' seeds #8 max_hits true", "\"max_hits\" is true, wanted"},
@@ -258,6 +260,8 @@ test_params_that_are_wrong_are_named(void **state)
         {"discover", "index 'e' seeds #8 strand 'plus'", "\"strand\" goes with \"query\""},
         {"discover", "index 'e' seeds #8 strand 'both'", "\"strand\" goes with \"query\""},
         {"discover", "index 'e' seeds #8 transitions true", "\"transitions\" goes with"},
+        {"discover", "index 'e' query {b#1} transitions 3",
+         "\"transitions\" is 3, wanted true, false or a whole number from 0 to 2"},
         {"discover", "index 'e' seeds #8 unmask false", "\"unmask\" goes with"},
         {"discover", "index 'e' seeds #8 begin 0", "\"begin\" goes with"},
         {"discover", "index 'e' seeds #8 end 9", "\"end\" goes with"},
@@ -422,11 +426,11 @@ test_discover_defaults_are_those_of_the_contract(void **state)
     assert_memory_equal(d.index.bytes, "ecoli", 5);
     assert_true(!d.has_seeds && d.bases.len == 30 && d.seeds.len == 0);
     assert_int_equal(d.strands, HSPZ_STRANDS_BOTH);
-    assert_true(d.transitions && !d.unmask && d.digest);
+    assert_true(d.transitions == 1 && !d.unmask && d.digest);
     assert_true(d.begin == 0 && d.end == UINT64_MAX);
     assert_true(d.max_hits == 268435456 && d.hit_limit == UINT64_MAX &&
-                d.max_word_count == UINT64_MAX && d.deadline_ms == 0 &&
-                d.priority == HSPZ_PRIORITY_DEFAULT);
+                d.max_word_count == UINT64_MAX && d.keep_words == HSPZ_KEEP_ALL &&
+                d.deadline_ms == 0 && d.priority == HSPZ_PRIORITY_DEFAULT);
     assert_int_equal(d.walk, HSPZ_WALK_BLOCKS);
     assert_true(d.want_digest.len == 0 && d.want_shape.len == 0 && d.want_step == 0 &&
                 d.encoding == HSPZ_ENCODING_PACKED);
@@ -465,7 +469,7 @@ test_discover_takes_every_option(void **state)
         &m, "discover",
         "digest false step 4294967295 shape '11011' index_digest '0123456789abcdef' "
         "encoding 'columnar' chunk_walk 'full' deadline_ms 18446744073709551615 priority 9 "
-        "max_word_count 0 hit_limit 0 max_hits 1 end 9 begin 9 unmask true "
+        "max_word_count 0 keep_words 1 hit_limit 0 max_hits 1 end 9 begin 9 unmask true "
         "transitions false strand 'minus' query {b#0} index 'x'");
     struct parsed p = {0};
     parse(&p, m.bytes, m.len);
@@ -475,7 +479,8 @@ test_discover_takes_every_option(void **state)
     assert_int_equal(d.strands, HSPZ_STRANDS_MINUS);
     assert_true(!d.transitions && d.unmask && !d.digest);
     assert_true(d.begin == 9 && d.end == 9 && d.max_hits == 1 && d.hit_limit == 0 &&
-                d.max_word_count == 0 && d.deadline_ms == UINT64_MAX && d.priority == 9);
+                d.max_word_count == 0 && d.keep_words == 1 && d.deadline_ms == UINT64_MAX &&
+                d.priority == 9);
     assert_int_equal(d.walk, HSPZ_WALK_FULL);
     assert_true(d.want_digest.len == 16 && d.want_shape.len == 5 && d.want_step == UINT32_MAX);
     assert_int_equal(d.encoding, HSPZ_ENCODING_COLUMNAR);
@@ -592,11 +597,12 @@ test_discover_round_trips_with_random_options(void **state)
             .index = text("name"),
             .has_seeds = bits & 1,
             .strands = HSPZ_STRANDS_BOTH,
-            .transitions = true,
+            .transitions = 1,
             .end = UINT64_MAX,
             .max_hits = bits & 2 ? HSPZ_MAX_HITS_DEFAULT : 1 + (test_random(&random) >> 1),
             .hit_limit = bits & 4 ? UINT64_MAX : test_random(&random),
             .max_word_count = bits & 8 ? UINT64_MAX : test_random(&random) >> 40,
+            .keep_words = bits & 4096 ? HSPZ_KEEP_ALL : 1 + test_random(&random) % HSPZ_KEEP_ALL,
             .deadline_ms = bits & 16 ? 0 : test_random(&random) >> 32,
             .priority = (bits >> 40) % (HSPZ_PRIORITY_LIMIT + 1),
             .walk = bits & 32 ? HSPZ_WALK_FULL : HSPZ_WALK_BLOCKS,
@@ -613,7 +619,7 @@ test_discover_round_trips_with_random_options(void **state)
         } else {
             d.bases = (struct hspz_span){payload, len};
             d.strands = 1 + (bits >> 12) % 3;
-            d.transitions = (bits >> 14) & 1;
+            d.transitions = (uint32_t)((bits >> 14) % 3);
             d.unmask = (bits >> 15) & 1;
             d.begin = (bits >> 16) & 3;
             d.end = (bits >> 18) & 1 ? UINT64_MAX : 4 + (bits >> 20) % 1000;
@@ -656,6 +662,7 @@ test_discover_round_trips_with_random_options(void **state)
         assert_true(got.transitions == d.transitions && got.unmask == d.unmask);
         assert_true(got.begin == d.begin && got.end == d.end && got.max_hits == d.max_hits);
         assert_true(got.hit_limit == d.hit_limit && got.max_word_count == d.max_word_count);
+        assert_true(got.keep_words == d.keep_words);
         assert_true(got.deadline_ms == d.deadline_ms && got.walk == d.walk);
         assert_true(got.priority == d.priority);
         assert_true(got.digest == d.digest && got.want_step == d.want_step);

@@ -113,7 +113,7 @@ gate_hits_before(const uint64_t *ref, uint64_t r, const uint64_t *query, uint64_
 {
     const struct gate_planes planes = gate_planes_before(ref, r, query, q);
     const unsigned from = GATE_REACH - seeds->span;
-    uint64_t bad = 0, one = 0, two = 0;
+    uint64_t bad = 0, one = 0, two = 0, three = 0; /* so many positions differ, or more */
     if ((planes.seedless[0] | planes.seedless[1]) != 0) {
         for (unsigned c = 0; c < seeds->span; c++) {
             bad |= gate_shifted(planes.seedless, from + c);
@@ -122,12 +122,14 @@ gate_hits_before(const uint64_t *ref, uint64_t r, const uint64_t *query, uint64_
     for (unsigned c = 0; c < seeds->span; c++) {
         if ((seeds->care >> c & 1) != 0) {
             const uint64_t other = gate_shifted(planes.other, from + c);
+            three |= two & other;
             two |= one & other;
             one |= other;
             bad |= gate_shifted(planes.far, from + c);
         }
     }
-    return ~bad & ~(seeds->transitions ? two : one) & seeds->before;
+    const uint64_t many = seeds->transitions >= 2 ? three : seeds->transitions == 1 ? two : one;
+    return ~bad & ~many & seeds->before;
 }
 
 /* Of those hits, as many as lie within the index and the query's windows. r and q are places. */

@@ -57,7 +57,8 @@ struct hspz_cuda_index {
 struct hspz_cuda_seeds {
     const uint64_t *words;
     uint64_t capacity;   /* seeds there may be, below 2^32; the tally has how many there are */
-    uint32_t per_window; /* 1 .. 16 */
+    uint32_t per_window; /* 1 .. HSPZ_SHAPE_SEEDS_MAX */
+    uint32_t singles;    /* of those, with one transition; they follow the first */
     uint64_t inverse;    /* ceil(2^32 / per_window) */
 };
 

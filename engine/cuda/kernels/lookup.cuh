@@ -5,14 +5,31 @@
 
 #define HSPZ_FULL_WARP 0xffffffffu
 
-/* The inverse is exact: with 2 and more seeds a window, there are fewer than 2^28. */
+/* What a window's seed is XORed with for its turn: nothing, one transition, or the two of pair
+ * u (u - 1) / 2 + t, t < u. */
+static __device__ __forceinline__ uint64_t
+seed_flip(const struct hspz_cuda_seeds &seeds, uint32_t turn)
+{
+    if (turn <= seeds.singles) {
+        return turn == 0 ? 0 : 2ull << (30 + 2 * turn);
+    }
+    const uint32_t pair = turn - seeds.singles - 1;
+    uint32_t u = 1;
+#pragma unroll
+    for (uint32_t n = 2; n < 15; n++) {
+        u += pair >= n * (n - 1) / 2;
+    }
+    const uint32_t t = pair - u * (u - 1) / 2;
+    return 2ull << (32 + 2 * t) | 2ull << (32 + 2 * u);
+}
+
+/* The inverse is exact: a batch has fewer than 2^32 / per_window seeds. */
 static __device__ __forceinline__ uint64_t
 seed_at(const struct hspz_cuda_seeds &seeds, uint64_t i)
 {
     const uint32_t window = (uint32_t)((uint32_t)i * seeds.inverse >> 32);
     const uint32_t turn = (uint32_t)i - window * seeds.per_window;
-    const uint64_t flip = turn == 0 ? 0 : 2ull << (30 + 2 * turn);
-    return __ldg((const unsigned long long *)seeds.words + window) ^ flip;
+    return __ldg((const unsigned long long *)seeds.words + window) ^ seed_flip(seeds, turn);
 }
 
 static __device__ __forceinline__ bool
