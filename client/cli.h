@@ -55,6 +55,7 @@ int hspz_cmd_compare(struct hspz_cli *cli, const struct hspz_command *command, i
 int hspz_cmd_partition(struct hspz_cli *cli, const struct hspz_command *command, int argc,
                        char **argv);
 int hspz_cmd_plot(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv);
+int hspz_cmd_mask(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv);
 int hspz_cmd_filter(struct hspz_cli *cli, const struct hspz_command *command, int argc,
                     char **argv);
 int hspz_cmd_kmers(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv);

@@ -182,6 +182,32 @@ const struct hspz_command hspz_commands[] = {
      "\n"
      "Example: hspz-client align hg38.2bit mm39.2bit segments/ -o hg38-mm39.maf\n",
      {"TARGET", "QUERY"}},
+    {"mask",
+     hspz_cmd_mask,
+     "mask a genome's repeats: what aligns with other places of it",
+     "mask GENOME [OPTION...]\n"
+     "\n"
+     "Masks the bases of GENOME that M or more of its HSPs with itself lie on, as\n"
+     "SegAlign's repeat masker does, and writes BED: name, begin, end. An HSP counts\n"
+     "once on each base of its query side; those of a base with itself do not.\n"
+     "\n"
+     "  -o, --output FILE   BED (default: standard output)\n"
+     "  --fasta FILE        GENOME as well, masked bases in lower case\n"
+     "  --M N               HSPs that mask a base (default 1)\n"
+     "  --neighbor_proportion P   of all intervals, those around each that it is\n"
+     "                      aligned with: ceil(P n) of n (default 0.2)\n"
+     "  --interval N        bases of an interval (default 10000000)\n"
+     "  --kmers N           mask the k-mers that come N times or more instead; exact,\n"
+     "                      and without a server   --k K  bases, 1 to 32 (default 21)\n"
+     "  --markend           end with the line # segalign_repeat_masker end-of-file\n"
+     "  --index NAME        the server's index of GENOME; else one is built, kept and\n"
+     "                      served for this run alone, with\n"
+     "  --seed SHAPE   --step N   --cache DIR   --threads N\n"
+     "As of hsps: --strand STRAND   --xdrop N   --hspthresh N   --noentropy\n"
+     "  --ambiguous HOW   --scoring FILE   --transitions N   --notransition\n"
+     "\n"
+     "Example: hspz-client mask genome.fa --M 10 -o repeats.bed --fasta masked.fa\n",
+     {"GENOME"}},
     {"compare",
      hspz_cmd_compare,
      "say how two sets of HSPs differ",

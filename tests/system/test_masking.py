@@ -1,6 +1,8 @@
 """Masking in discovery against LASTZ: words by share, positions hit often, two transitions."""
 
+import math
 import random
+import re
 import subprocess
 from collections import Counter
 
@@ -101,6 +103,113 @@ class MaskingTest(hspz_test.TestCase):
                                   "3")
         self.assertEqual(done.returncode, 2)
         self.assertIn("--masking", done.stderr)
+
+
+INTERVAL = 1700
+
+
+class MaskTest(hspz_test.TestCase):
+    """The mask command against a direct count of LASTZ's HSPs of a genome with itself."""
+
+    def setUp(self):
+        super().setUp()
+        rng = random.Random(5)
+        text, _ = repeat_rich(rng, 5, lambda number: 2 + 3 * number, 150)
+        third = len(text) // 3
+        self.records = [("c1", text[:third]), ("short", "ACGT"), ("c2", text[third:2 * third].lower()
+                                                                 [:40] + text[third + 40:]),]
+        self.genome = self.file("genome.fa", fasta(self.records))
+        self.index = hspz_test.build_index(self.genome, self.path("genome.hspz"), "--all-positions")
+
+    def lastz_segments(self):
+        done = subprocess.run([hspz_test.tool("lastz"), self.genome + "[multiple]", self.genome,
+                               "--seed=" + SHAPE_12OF19, "--transition", "--nogapped", "--nochain",
+                               "--recoverseeds", "--format=general-:" + COLUMNS],
+                              capture_output=True, text=True, check=True)
+        rows = [line.split("\t") for line in done.stdout.splitlines()]
+        return [(name1, int(begin1), name2, int(begin2), int(end2), strand)
+                for name1, begin1, _, name2, begin2, end2, strand in rows]
+
+    def want(self, segments, most, neighbors=1.0, interval=10000000):
+        """BED lines, base by base."""
+        starts, at = {}, 0
+        for name, text in self.records:
+            starts[name] = at
+            at += len(text) + 1
+        intervals = -(-at // interval)
+        around = math.ceil(neighbors * intervals)
+        before = math.ceil((around - 1) / 2)
+        counts = {name: [0] * len(text) for name, text in self.records}
+        for name1, begin1, name2, begin2, end2, strand in segments:
+            own = (starts[name2] + begin2) // interval
+            first = min(max(own - before, 0), intervals - around)
+            other = (starts[name1] + begin1) // interval
+            trivial = strand == "+" and (name1, begin1) == (name2, begin2)
+            if not trivial and first <= other < first + around:
+                for base in range(begin2, end2):
+                    counts[name2][base] += 1
+        lines = []
+        for name, text in self.records:
+            masked = "".join("x" if count >= most else "." for count in counts[name])
+            lines += ["%s\t%d\t%d" % (name, run.start(), run.end())
+                      for run in re.finditer("x+", masked)]
+        return lines
+
+    def test_masks_are_the_count_of_lastzs_hsps(self):
+        daemon = self.daemon(indexes={"self": self.index})
+        segments = self.lastz_segments()
+        self.assertGreater(len(segments), 300)
+        masks = []
+        for most, neighbors, interval in ((1, 1.0, 10000000), (4, 1.0, 10000000), (9, 1.0, 10000000),
+                                          (1, 0.2, INTERVAL), (2, 0.35, INTERVAL)):
+            with self.subTest(most=most, neighbors=neighbors):
+                done = daemon.client("mask", self.genome, "--index", "self", "--M", most,
+                                     "--neighbor_proportion", neighbors, "--interval", interval,
+                                     check=0)
+                masks.append(self.want(segments, most, neighbors, interval))
+                self.assertEqual(done.stdout.splitlines(), masks[-1])
+        self.assertEqual(len(set(map(str, masks))), len(masks))
+        other = self.file("other.fa", fasta(self.records[:1]))
+        done = daemon.client("mask", other, "--index", "self", check=1)
+        self.assertIn("is not of", done.stderr)
+
+    def test_a_genome_is_masked_without_a_server(self):
+        bed, masked = self.path("out.bed"), self.path("out.fa")
+        hspz_test.client("mask", self.genome, "--cache", self.path("cache"), "--threads", 1, "--M", 2,
+                         "-o", bed, "--fasta", masked, "--markend", check=0,
+                         env=hspz_test.child_env(TMPDIR=self.path("")))
+        *lines, last = open(bed).read().splitlines()
+        self.assertEqual(last, "# segalign_repeat_masker end-of-file")
+        want = {name: list(text) for name, text in self.records}
+        for line in lines:
+            name, begin, end = line.split("\t")
+            for base in range(int(begin), int(end)):
+                want[name][base] = want[name][base].lower()
+        self.assertEqual(hspz_test.read_fasta(masked),
+                         [(name, "".join(want[name])) for name, _ in self.records])
+        self.assertGreater(len(lines), 10)
+
+    def test_kmers_that_come_often_are_masked(self):
+        for k, least in ((11, 2), (21, 3), (32, 2), (1, 8000)):
+            with self.subTest(k=k, least=least):
+                bed = hspz_test.client("mask", self.genome, "--kmers", least, "--k", k, check=0)
+                counts = Counter()
+                kmers = {}
+                for name, text in self.records:
+                    for at in range(len(text) - k + 1):
+                        word = text[at:at + k].upper()
+                        kmers[name, at] = min(word, reverse_complement(word))
+                        counts[kmers[name, at]] += 1
+                want = []
+                for name, text in self.records:
+                    masked = ["."] * len(text)
+                    for at in range(len(text) - k + 1):
+                        if counts[kmers[name, at]] >= least:
+                            masked[at:at + k] = "x" * k
+                    want += ["%s\t%d\t%d" % (name, run.start(), run.end())
+                             for run in re.finditer("x+", "".join(masked))]
+                self.assertEqual(bed.stdout.splitlines(), want)
+                self.assertGreater(len(want), 2)
 
 
 if __name__ == "__main__":

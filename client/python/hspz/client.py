@@ -181,12 +181,13 @@ class Client:
 
     def discover(self, index: str, query: Optional[Bases] = None, *,
                  seeds: Optional[ArrayLike] = None, strand: Optional[str] = None,
-                 transitions: Optional[bool] = None, unmask: Optional[bool] = None,
+                 transitions: Optional[int] = None, unmask: Optional[bool] = None,
                  begin: Optional[int] = None, end: Optional[int] = None,
                  interval: Optional[int] = None, max_hits: Optional[int] = None,
                  hit_limit: Optional[int] = None, max_word_count: Optional[int] = None,
-                 deadline_ms: Optional[int] = None, priority: Optional[int] = None,
-                 index_digest: Optional[str] = None, encoding: str = "packed",
+                 keep_words: Optional[int] = None, deadline_ms: Optional[int] = None,
+                 priority: Optional[int] = None, index_digest: Optional[str] = None,
+                 encoding: str = "packed",
                  transport: str = "stream", digest: Optional[bool] = None) -> Discovery[Anchors]:
         """The anchors of a query (sequences joined by `&`), or of seeds (u64: word << 32 | position).
         What is None is as the server has it: both strands, with transitions.
@@ -198,17 +199,19 @@ class Client:
         params = _given(
             index=index, strand=strand, transitions=transitions, unmask=unmask, begin=begin, end=end,
             interval=interval, max_hits=max_hits, hit_limit=hit_limit, max_word_count=max_word_count,
-            deadline_ms=deadline_ms, priority=priority, index_digest=index_digest)
+            keep_words=keep_words, deadline_ms=deadline_ms, priority=priority,
+            index_digest=index_digest)
         if encoding != "packed":
             params["encoding"] = encoding
         return self._discover(Anchors, params, query, seeds, transport, digest, "job")
 
     def hsps(self, index: str, query: Bases, *, strand: Optional[str] = None,
-             transitions: Optional[bool] = None, unmask: Optional[bool] = None,
+             transitions: Optional[int] = None, unmask: Optional[bool] = None,
              begin: Optional[int] = None, end: Optional[int] = None, interval: Optional[int] = None,
              max_hits: Optional[int] = None, hit_limit: Optional[int] = None,
-             max_word_count: Optional[int] = None, deadline_ms: Optional[int] = None,
-             priority: Optional[int] = None, index_digest: Optional[str] = None,
+             max_word_count: Optional[int] = None, keep_words: Optional[int] = None,
+             deadline_ms: Optional[int] = None, priority: Optional[int] = None,
+             index_digest: Optional[str] = None,
              xdrop: Optional[int] = None, threshold: Optional[int] = None,
              entropy: Optional[bool] = None, scope: Optional[str] = None,
              limit: Optional[int] = None, scores: Optional[ArrayLike] = None,
@@ -218,7 +221,8 @@ class Client:
         params = _given(
             index=index, strand=strand, transitions=transitions, unmask=unmask, begin=begin, end=end,
             interval=interval, max_hits=max_hits, hit_limit=hit_limit, max_word_count=max_word_count,
-            deadline_ms=deadline_ms, priority=priority, index_digest=index_digest, output="hsps")
+            keep_words=keep_words, deadline_ms=deadline_ms, priority=priority,
+            index_digest=index_digest, output="hsps")
         how = scoring(xdrop, threshold, entropy, scope, limit, scores)
         if how:
             params["hsps"] = how
