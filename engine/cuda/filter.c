@@ -61,12 +61,16 @@ hspz_cuda_filter_zeroed(struct hspz_filter *f, struct hspz_cuda_buffer *buffer, 
     if (buffer->data != NULL && bytes <= buffer->bytes) {
         return HSPZ_OK;
     }
-    const enum hspz_status status =
+    enum hspz_status status =
         hspz_cuda_buffer_reserve(f->device, buffer, bytes > 0 ? bytes : 1, err);
-    return status != HSPZ_OK
-               ? status
-               : hspz_cuda_check(cudaMemsetAsync(buffer->data, 0, buffer->bytes, stream),
+    if (status == HSPZ_OK) {
+        status = hspz_cuda_check(cudaMemsetAsync(buffer->data, 0, buffer->bytes, stream),
                                  f->device->label, "clearing a filter", err);
+        if (status != HSPZ_OK) { /* or it would pass for cleared */
+            hspz_cuda_buffer_free(f->device, buffer);
+        }
+    }
+    return status;
 }
 
 enum hspz_status

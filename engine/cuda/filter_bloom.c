@@ -3,9 +3,13 @@
 #include "engine/cuda/filter_p.h"
 #include "engine/cuda/filter_sort.h"
 
-/* Sorting pays for so many keys of a filter's bytes; of blocked from so much filter on. */
-#define BULK_SHARE 32u
-#define BULK_BLOCKED_BYTES ((uint64_t)24 << 20)
+/* From so much of a filter on, of which the cache then holds too little, and so many keys, of
+ * blocked some more by its bytes, sorting pays: measured on an H200 (tests/bench/filter_ways.c). */
+#define BULK_BLOOM_BYTES ((uint64_t)52 << 20)
+#define BULK_BLOOM_KEYS ((uint64_t)1 << 20)
+#define BULK_BLOCKED_BYTES ((uint64_t)46 << 20)
+#define BULK_BLOCKED_KEYS ((uint64_t)3 << 20)
+#define BULK_BLOCKED_SHARE 110u
 /* Regions of a bloom filter. */
 #define REGION_LOG2 18u
 _Static_assert(HSPZ_CUDA_FILTER_REGION_BYTES * 8 == 1u << REGION_LOG2, "a region of bits");
@@ -53,8 +57,11 @@ wants_bulk(const struct hspz_filter *f, const struct hspz_cuda_filter_call *call
         (!blocked && f->plan.spec.slots > UINT64_C(1) << 32)) {
         return false;
     }
-    return call->way == HSPZ_CUDA_FILTER_BULK || ((!blocked || f->bytes[0] >= BULK_BLOCKED_BYTES) &&
-                                                  call->count >= f->bytes[0] / BULK_SHARE);
+    const uint64_t least_bytes = blocked ? BULK_BLOCKED_BYTES : BULK_BLOOM_BYTES;
+    const uint64_t least_keys =
+        blocked ? BULK_BLOCKED_KEYS + f->bytes[0] / BULK_BLOCKED_SHARE : BULK_BLOOM_KEYS;
+    return call->way == HSPZ_CUDA_FILTER_BULK ||
+           (f->bytes[0] >= least_bytes && call->count >= least_keys);
 }
 
 /* Regions of bits: as large as may be, but enough of them to go around. */

@@ -9,7 +9,7 @@ FOREIGN = re.compile(
     r"__(attribute|extension|int128|func|FILE|LINE|VA_ARGS|VA_OPT|builtin_\w+|has_\w+|cplusplus|"
     r"BYTE_ORDER|ORDER_\w+|SANITIZE_\w+|GNUC\w*|clang|linux|restrict|typeof|asm|volatile|alignof|"
     r"global|device|host|shared|constant|launch_bounds|align|forceinline|noinline|syncthreads\w*|"
-    r"syncwarp|ballot_sync|dp4a|stcs|ldcs|ldcg|vcmpeq\w*|shfl_\w+|popc\w*|clz\w*|ffs\w*|ldg|threadfence\w*|activemask|any_sync|"
+    r"syncwarp|ballot_sync|dp4a|stcs|ldcs|ldcg|ldca|vcmpeq\w*|shfl_\w+|popc\w*|clz\w*|ffs\w*|ldg|threadfence\w*|activemask|any_sync|"
     r"all_sync|match_\w+|reduce_\w+|brev\w*|CUDA\w+|CUDACC|NVCC|umulhi|umul64hi|d(mul|add)_rn|funnelshift\w*|grid_constant|"
     r"libc_(malloc|calloc|realloc|start_main)|x86_64|aarch64|SSE\w*|AVX\w*|BMI\w*|m128i|m256i|m512i|cpuid\w*|atomic_\w+|sync_\w+)(__)?\Z")
 WRAPPED = re.compile(r"__(wrap|real)_\w+\Z")

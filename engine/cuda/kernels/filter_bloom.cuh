@@ -20,13 +20,17 @@ blocked_mask(uint64_t second, uint32_t w, unsigned hashes)
     return mask;
 }
 
-static __device__ __forceinline__ bool
-hspz_blocked_query(const struct hspz_cuda_bloom &bloom, uint64_t key)
+static __device__ __forceinline__ const uint4 *
+blocked_at(const struct hspz_cuda_bloom &bloom, uint64_t hash)
 {
-    const uint64_t hash = hspz_filter_hash(key, bloom.salt);
+    return (const uint4 *)bloom.bits + 2 * hspz_filter_scale(hash, bloom.blocks);
+}
+
+/* Whether a key's bits are all set in its block, whose halves these are. */
+static __device__ __forceinline__ bool
+blocked_has(const struct hspz_cuda_bloom &bloom, uint64_t hash, uint4 low, uint4 high)
+{
     const uint64_t second = hspz_bloom_second(hash);
-    const uint4 *at = (const uint4 *)bloom.bits + 2 * hspz_filter_scale(hash, bloom.blocks);
-    const uint4 low = __ldcg(at), high = __ldcg(at + 1);
     const uint32_t words[BLOCKED_WORDS] = {low.x,  low.y,  low.z,  low.w,
                                            high.x, high.y, high.z, high.w};
     uint32_t missing = 0;
@@ -35,6 +39,14 @@ hspz_blocked_query(const struct hspz_cuda_bloom &bloom, uint64_t key)
         missing |= blocked_mask(second, w, bloom.hashes) & ~words[w];
     }
     return missing == 0;
+}
+
+static __device__ __forceinline__ bool
+hspz_blocked_query(const struct hspz_cuda_bloom &bloom, uint64_t key)
+{
+    const uint64_t hash = hspz_filter_hash(key, bloom.salt);
+    const uint4 *at = blocked_at(bloom, hash);
+    return blocked_has(bloom, hash, __ldcg(at), __ldcg(at + 1));
 }
 
 static __device__ __forceinline__ void

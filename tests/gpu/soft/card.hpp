@@ -10,6 +10,8 @@
  * Threads: a card for each thread of the host that launches. */
 #pragma once
 
+#include "runtime.h"
+
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -121,6 +123,13 @@ __match_any_sync(uint32_t, uint32_t)
 template <typename T>
 static inline T
 __ldg(const T *at)
+{
+    return *at;
+}
+
+template <typename T>
+static inline T
+__ldca(const T *at)
 {
     return *at;
 }
@@ -403,7 +412,7 @@ template <typename T> struct DoubleBuffer {
 static inline bool
 soft_asks(const void *temp, size_t &bytes, size_t wanted, cudaError_t &error)
 {
-    error = temp != nullptr && bytes < wanted ? cudaErrorInvalidValue : cudaSuccess;
+    error = temp != nullptr && bytes < wanted ? cudaErrorInvalidValue : soft_call();
     bytes = temp == nullptr ? wanted : bytes;
     return temp == nullptr || error != cudaSuccess;
 }

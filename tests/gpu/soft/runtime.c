@@ -1,6 +1,8 @@
 /* The runtime calls of the CUDA engine on the software card: one device, whose memory is the
  * host's, and streams that are always done. Memory is given out full of rubbish. The device hides
  * as CUDA_VISIBLE_DEVICES says, and is what the first of `nvidia-smi -L` would be. */
+#include "runtime.h"
+
 #include <cuda_runtime_api.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -19,6 +21,44 @@ struct head {
 };
 
 static _Atomic size_t used;
+static atomic_long live; /* allocations, streams and events */
+static atomic_long left;
+static atomic_bool happened;
+
+void
+soft_fail_arm(long n)
+{
+    happened = false;
+    left = n;
+}
+
+bool
+soft_fail_disarm(void)
+{
+    left = 0;
+    return happened;
+}
+
+long
+soft_live(void)
+{
+    return live;
+}
+
+/* What a call that can fail begins with. */
+static bool
+fails(void)
+{
+    const bool now = left > 0 && atomic_fetch_sub(&left, 1) == 1;
+    happened = happened || now;
+    return now;
+}
+
+cudaError_t
+soft_call(void)
+{
+    return fails() ? cudaErrorUnknown : cudaSuccess;
+}
 
 static void *
 take(size_t bytes, int rubbish)
@@ -35,11 +75,12 @@ take(size_t bytes, int rubbish)
 cudaError_t
 cudaMalloc(void **out, size_t bytes)
 {
-    void *memory = used + bytes <= MEMORY_BYTES ? take(bytes, 0xee) : NULL;
+    void *memory = !fails() && used + bytes <= MEMORY_BYTES ? take(bytes, 0xee) : NULL;
     if (memory == NULL) {
         return cudaErrorMemoryAllocation;
     }
     used += bytes;
+    live++;
     *out = memory;
     return cudaSuccess;
 }
@@ -50,6 +91,7 @@ cudaFree(void *memory)
     if (memory != NULL) {
         struct head *head = (struct head *)memory - 1;
         used -= head->bytes;
+        live--;
         memset(memory, 0xdd, head->bytes);
         free(head);
     }
@@ -60,7 +102,8 @@ cudaError_t
 cudaHostAlloc(void **out, size_t bytes, unsigned flags)
 {
     (void)flags;
-    *out = take(bytes, 0xcc);
+    *out = fails() ? NULL : take(bytes, 0xcc);
+    live += *out != NULL;
     return *out != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
@@ -69,14 +112,14 @@ cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
     (void)device;
     *value = attribute == cudaDevAttrCanUseHostPointerForRegisteredMem;
-    return cudaSuccess;
+    return soft_call();
 }
 
 cudaError_t
 cudaHostRegister(void *memory, size_t bytes, unsigned flags)
 {
     (void)flags;
-    return memory != NULL && bytes > 0 ? cudaSuccess : cudaErrorInvalidValue;
+    return memory != NULL && bytes > 0 ? soft_call() : cudaErrorInvalidValue;
 }
 
 cudaError_t
@@ -88,6 +131,7 @@ cudaHostUnregister(void *memory)
 cudaError_t
 cudaFreeHost(void *memory)
 {
+    live -= memory != NULL;
     free(memory != NULL ? (struct head *)memory - 1 : NULL);
     return cudaSuccess;
 }
@@ -96,6 +140,9 @@ cudaError_t
 cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
     (void)kind;
+    if (fails()) {
+        return cudaErrorUnknown;
+    }
     memcpy(to, from, bytes);
     return cudaSuccess;
 }
@@ -114,6 +161,9 @@ cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch
 {
     (void)kind;
     (void)stream;
+    if (fails()) {
+        return cudaErrorUnknown;
+    }
     for (size_t i = 0; i < height; i++) {
         memcpy((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
     }
@@ -123,6 +173,9 @@ cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch
 cudaError_t
 cudaMemset(void *memory, int value, size_t bytes)
 {
+    if (fails()) {
+        return cudaErrorUnknown;
+    }
     memset(memory, value, bytes);
     return cudaSuccess;
 }
@@ -139,7 +192,7 @@ cudaMemGetInfo(size_t *free_bytes, size_t *all)
 {
     *all = MEMORY_BYTES;
     *free_bytes = MEMORY_BYTES - used;
-    return cudaSuccess;
+    return soft_call();
 }
 
 cudaError_t
@@ -148,7 +201,7 @@ cudaGetDeviceCount(int *count)
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     *count = visible == NULL || strcmp(visible, "0") == 0 ||
              (strlen(visible) > 4 && strncmp(visible, UUID, strlen(visible)) == 0);
-    return *count == 1 ? cudaSuccess : cudaErrorNoDevice;
+    return *count == 1 ? soft_call() : cudaErrorNoDevice;
 }
 
 cudaError_t
@@ -157,19 +210,19 @@ cudaGetDeviceProperties(struct cudaDeviceProp *out, int device)
     (void)device;
     *out = (struct cudaDeviceProp){.name = "software", .multiProcessorCount = 1, .major = 9};
     memcpy(out->uuid.bytes, "software", 8);
-    return cudaSuccess;
+    return soft_call();
 }
 
 cudaError_t
 cudaSetDevice(int device)
 {
-    return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+    return device == 0 ? soft_call() : cudaErrorInvalidDevice;
 }
 
 cudaError_t
 cudaGetLastError(void)
 {
-    return cudaSuccess;
+    return soft_call();
 }
 
 const char *
@@ -196,13 +249,15 @@ cudaError_t
 cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 {
     (void)flags;
-    *out = malloc(1);
+    *out = fails() ? NULL : malloc(1);
+    live += *out != NULL;
     return *out != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
 cudaError_t
 cudaStreamDestroy(cudaStream_t stream)
 {
+    live -= stream != NULL;
     free(stream);
     return cudaSuccess;
 }
@@ -211,7 +266,7 @@ cudaError_t
 cudaStreamSynchronize(cudaStream_t stream)
 {
     (void)stream;
-    return cudaSuccess;
+    return soft_call();
 }
 
 cudaError_t
@@ -232,13 +287,15 @@ cudaError_t
 cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
 {
     (void)flags;
-    *out = malloc(1);
+    *out = fails() ? NULL : malloc(1);
+    live += *out != NULL;
     return *out != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
 cudaError_t
 cudaEventDestroy(cudaEvent_t event)
 {
+    live -= event != NULL;
     free(event);
     return cudaSuccess;
 }
@@ -254,5 +311,5 @@ cudaError_t
 cudaEventSynchronize(cudaEvent_t event)
 {
     (void)event;
-    return cudaSuccess;
+    return soft_call();
 }

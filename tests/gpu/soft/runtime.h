@@ -1,0 +1,27 @@
+/* Of the software card's runtime: makes a call fail, and says what was not given back.
+ *
+ * Threads: counts are atomic; arm and disarm from one thread. */
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The n-th call that can fail from now on (1 is the next; 0: none) fails, and only that one; what
+ * gives back cannot. A launch fails where its error is asked for. */
+void soft_fail_arm(long n);
+/* Back to normal; true when the failure happened. */
+bool soft_fail_disarm(void);
+
+/* Allocations, streams and events that are there. */
+long soft_live(void);
+
+/* A call that has nothing else to do than to fail. */
+cudaError_t soft_call(void);
+
+#ifdef __cplusplus
+}
+#endif
