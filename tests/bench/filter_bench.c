@@ -101,17 +101,13 @@ time_call(struct bench *bench, struct hspz_filter *filter, const struct row *row
 static double
 time_sectors(struct bench *bench, uint64_t bytes)
 {
-    unsigned log2_words = 10;
     float ms[REPEATS];
-    while ((UINT64_C(16) << log2_words) <= bytes) {
-        log2_words++;
-    }
-    uint64_t *table = NULL;
-    const uint64_t count = UINT64_C(1) << 28;
-    must_cuda(cudaMalloc((void **)&table, UINT64_C(8) << log2_words));
+    uint32_t *table = NULL;
+    const uint64_t count = UINT64_C(1) << 28, sectors = bytes / 32;
+    must_cuda(cudaMalloc((void **)&table, sectors * 32));
     for (int i = 0; i < REPEATS; i++) {
         must_cuda(cudaEventRecord(bench->from, bench->stream));
-        must_cuda(floors_gather(table, log2_words, count, 4096, bench->sink, bench->stream));
+        must_cuda(floors_sectors(table, sectors, count, 4096, bench->sink, bench->stream));
         must_cuda(cudaEventRecord(bench->to, bench->stream));
         must_cuda(cudaEventSynchronize(bench->to));
         must_cuda(cudaEventElapsedTime(&ms[i], bench->from, bench->to));

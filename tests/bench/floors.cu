@@ -36,6 +36,38 @@ hundreds(uint64_t *keys, uint64_t count)
     }
 }
 
+#define WORD 21u       /* bases */
+#define READ_WORDS 80u /* of a read of 100 bases */
+#define COVERAGE 30u   /* reads of a place */
+#define ERRORS_LOG2 7u /* one base of so many is read as another */
+
+/* Base `place` of a genome that is nowhere, as read `read` has it. */
+static __device__ __forceinline__ uint64_t
+read_base(uint64_t read, uint64_t place)
+{
+    const uint64_t chance = floors_mix(~(read << 20 ^ place));
+    const uint64_t wrong = chance >> (64 - ERRORS_LOG2) == 0 ? 1 + (chance & 0xffff) % 3 : 0;
+    return (floors_mix(place / 32) >> 2 * (place % 32) & 3) ^ wrong;
+}
+
+/* Words of the strand that comes first of reads from all over a genome. */
+static __global__ void
+words_of(uint64_t *keys, uint64_t count, uint64_t genome)
+{
+    const uint64_t stride = (uint64_t)gridDim.x * THREADS;
+    for (uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x; i < count; i += stride) {
+        const uint64_t read = i / READ_WORDS;
+        const uint64_t first = __umul64hi(floors_mix(read), genome) + i % READ_WORDS;
+        uint64_t word = 0, other = 0;
+        for (unsigned b = 0; b < WORD; b++) {
+            const uint64_t base = read_base(read, first + b);
+            word = word << 2 | base;
+            other |= (3 - base) << 2 * b;
+        }
+        keys[i] = word < other ? word : other;
+    }
+}
+
 /* Two neighbouring anchors a thread: a warp's store is 512 bytes without a gap. */
 static __global__ void
 stream_pairs(const uint2 *pos, ulonglong2 *out, uint64_t pairs)
@@ -104,6 +136,29 @@ gather(const uint64_t *table, uint64_t mask, uint64_t count, uint32_t *sink)
     }
 }
 
+/* As gather, of any number of sectors. */
+static __global__ void
+sectors_of(const uint32_t *table, uint64_t sectors, uint64_t count, uint32_t *sink)
+{
+    const uint64_t stride = (uint64_t)gridDim.x * THREADS;
+    uint32_t all = 0;
+    for (uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x; i < count; i += 8 * stride) {
+        uint32_t value[8];
+#pragma unroll
+        for (int u = 0; u < 8; u++) {
+            value[u] =
+                __ldcg(table + 8 * __umul64hi(floors_mix(i + (uint64_t)u * stride), sectors));
+        }
+#pragma unroll
+        for (int u = 0; u < 8; u++) {
+            all ^= value[u];
+        }
+    }
+    if (all == 0x12345678) {
+        *sink = 1;
+    }
+}
+
 static __global__ void
 checksum(const uint64_t *words, uint64_t count, unsigned long long *sum)
 {
@@ -126,6 +181,14 @@ extern "C" cudaError_t
 floors_hundreds(uint64_t *keys, uint64_t count, cudaStream_t stream)
 {
     hundreds<<<4096, THREADS, 0, stream>>>(keys, count);
+    return cudaGetLastError();
+}
+
+extern "C" cudaError_t
+floors_words(uint64_t *keys, uint64_t count, cudaStream_t stream)
+{
+    words_of<<<4096, THREADS, 0, stream>>>(keys, count,
+                                           count * (READ_WORDS + WORD - 1) / READ_WORDS / COVERAGE);
     return cudaGetLastError();
 }
 
@@ -173,6 +236,14 @@ floors_gather(const uint64_t *table, unsigned log2, uint64_t count, unsigned blo
               cudaStream_t s)
 {
     gather<<<blocks, THREADS, 0, s>>>(table, (1ull << log2) - 1, count, sink);
+    return cudaGetLastError();
+}
+
+extern "C" cudaError_t
+floors_sectors(const uint32_t *table, uint64_t sectors, uint64_t count, unsigned blocks,
+               uint32_t *sink, cudaStream_t s)
+{
+    sectors_of<<<blocks, THREADS, 0, s>>>(table, sectors, count, sink);
     return cudaGetLastError();
 }
 
