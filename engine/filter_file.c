@@ -1,5 +1,5 @@
-/* Filter file, format 1. Numbers are little-endian. A header of 256 bytes, then the arrays of the
- * image, each at the next multiple of 64; the bytes between are zero.
+/* Filter file, format 1, of a tcf format 2. Numbers are little-endian. A header of 256 bytes, then
+ * the arrays of the image, each at the next multiple of 64; the bytes between are zero.
  *
  *     0  magic, 8 bytes                        56  slots, u64
  *     8  endian mark, u32 0x01020304           64  seed, u64
@@ -11,8 +11,10 @@
  * u32 40  0                                    120  bytes, then XXH64, of each array, u64 48
  * capacity, u64                        168  0
  *
- * tcf            tags, slot_bits a slot; values, value_bits a slot, those of the backing table
- *                behind; backing table, 64 bits a slot: lower block << 32 | tag
+ * tcf            blocks: tags, slot_bits a slot, and behind them their values, value_bits a slot,
+ *                if those of a block are a multiple of 32 bytes; the other values, at the next
+ *                multiple of 8 bytes those of the backing table; this, 64 bits a slot: lower block
+ *                << 32 | tag
  * gqf sqf rsqf   symbols, slot_bits a slot; occupied; runend (engine/cpu/quotient.h)
  * bloom blocked  bits
  *
@@ -34,7 +36,6 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are written as
 
 #define MAGIC "HSPZFLT\x1a"
 #define ENDIAN_MARK UINT32_C(0x01020304)
-#define FORMAT 1u
 #define ALIGN 64u
 #define CANONICAL 256u
 #define READ_BYTES_MAX ((size_t)1 << 30)
@@ -52,6 +53,12 @@ struct header {
     uint8_t rest[88];
 };
 _Static_assert(sizeof(struct header) == 256, "the header's size is the format's");
+
+static uint32_t
+format_of(uint32_t kind)
+{
+    return kind == HSPZ_FILTER_TCF ? 2 : 1;
+}
 
 static uint64_t
 align_up(uint64_t at)
@@ -80,7 +87,7 @@ make_header(const struct hspz_filter_plan *plan, struct content *c)
     const struct hspz_filter_spec *s = &plan->spec;
     struct header *h = &c->header;
     *h = (struct header){.endian = ENDIAN_MARK,
-                         .format = FORMAT,
+                         .format = format_of(s->kind),
                          .header_bytes = sizeof(*h),
                          .kind = s->kind,
                          .capacity = s->capacity,
@@ -193,7 +200,8 @@ read_header(const struct reader *r, uint64_t budget_bytes, struct header *h,
     if (memcmp(h->magic, MAGIC, sizeof(h->magic)) != 0) {
         return bad(r, "it is of another kind");
     }
-    if (h->endian != ENDIAN_MARK || h->format != FORMAT || h->header_bytes != sizeof(*h)) {
+    if (h->endian != ENDIAN_MARK || h->format != format_of(h->kind) ||
+        h->header_bytes != sizeof(*h)) {
         return bad(r, h->endian != ENDIAN_MARK ? "it is of the other byte order"
                                                : "it is of another version of the format");
     }

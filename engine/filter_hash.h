@@ -63,8 +63,8 @@ hspz_filter_scale(uint64_t x, uint64_t n)
 /* ---- tcf ---- */
 
 /* Codes of a slot that hold no tag. */
-#define HSPZ_TCF_EMPTY 0u     /* never held one */
-#define HSPZ_TCF_TOMBSTONE 1u /* in a block that was full once */
+#define HSPZ_TCF_EMPTY 0u
+#define HSPZ_TCF_TOMBSTONE 1u /* of a block's last slot alone: it held a tag once */
 #define HSPZ_TCF_TAGS 2u      /* the first tag */
 
 /* From the low half of the hash: HSPZ_TCF_TAGS .. 2^tag_bits - 1. */
@@ -75,18 +75,61 @@ hspz_tcf_tag(uint64_t hash, unsigned tag_bits)
     return HSPZ_TCF_TAGS + (uint32_t)((hash & UINT32_MAX) * tags >> 32);
 }
 
-static inline HSPZ_HOST_DEVICE uint64_t
-hspz_tcf_block(uint64_t hash, uint64_t blocks)
+/* Both blocks of a key are in one window, a stretch of blocks whose tags fit into what a thread
+ * block of a device can have for itself. The last window takes what is left over, and so is up to
+ * twice as long, or shorter when it is the only one. */
+struct hspz_tcf_windows {
+    uint32_t blocks;
+    uint32_t size;      /* in blocks, a power of two */
+    uint32_t last;      /* first block of the last one */
+    uint32_t last_size; /* in blocks */
+};
+
+static inline HSPZ_HOST_DEVICE struct hspz_tcf_windows
+hspz_tcf_windows_of(uint64_t blocks, unsigned tag_bits, unsigned block_slots)
 {
-    return hspz_filter_scale(hash, blocks);
+    struct hspz_tcf_windows w;
+    w.blocks = (uint32_t)blocks;
+    w.size = (tag_bits > 16 ? 1u << 14 : 1u << 15) / block_slots;
+    w.last = w.blocks < 2 * w.size ? 0 : (w.blocks / w.size - 1) * w.size;
+    w.last_size = w.blocks - w.last;
+    return w;
+}
+
+/* hspz_filter_scale for the number of blocks, which has 32 bits. */
+static inline HSPZ_HOST_DEVICE uint32_t
+hspz_tcf_block(uint64_t hash, uint32_t blocks)
+{
+    const uint64_t low = (hash & UINT32_MAX) * blocks;
+    return (uint32_t)(((hash >> 32) * blocks + (low >> 32)) >> 32);
 }
 
 /* The other block of a tag: depends on block and tag alone, and leads back. */
-static inline HSPZ_HOST_DEVICE uint64_t
-hspz_tcf_other(uint64_t block, uint32_t tag, uint64_t blocks)
+static inline HSPZ_HOST_DEVICE uint32_t
+hspz_tcf_other(uint32_t block, uint32_t tag, struct hspz_tcf_windows w)
 {
-    const uint64_t sum = hspz_filter_scale(hspz_filter_mix(tag), blocks);
-    return sum >= block ? sum - block : sum + blocks - block;
+    const uint32_t first = block >= w.last ? w.last : block & ~(w.size - 1);
+    const uint32_t blocks = block >= w.last ? w.last_size : w.size;
+    const uint32_t spread = tag * UINT32_C(0x9e3779b1);
+    const uint32_t sum = (uint32_t)((uint64_t)spread * blocks >> 32), at = block - first;
+    return first + (sum >= at ? sum - at : sum + blocks - at);
+}
+
+/* A key in the backing table. */
+static inline HSPZ_HOST_DEVICE uint64_t
+hspz_tcf_word(uint32_t block, uint32_t other, uint32_t tag)
+{
+    return (uint64_t)(block < other ? block : other) << 32 | tag;
+}
+
+/* Where the search for a word begins there, of fewer than 2^32 places. */
+static inline HSPZ_HOST_DEVICE uint32_t
+hspz_tcf_home(uint64_t word, uint32_t places)
+{
+    uint32_t x = (uint32_t)word * UINT32_C(0x9e3779b1) ^ (uint32_t)(word >> 32);
+    x = (x ^ x >> 15) * UINT32_C(0x2c1b3c6d);
+    x = (x ^ x >> 12) * UINT32_C(0x297a2d39);
+    return (uint32_t)((uint64_t)x * places >> 32);
 }
 
 /* ---- counter ---- */

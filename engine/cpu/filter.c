@@ -141,3 +141,25 @@ hspz_filter_bits_set(uint8_t *bytes, uint64_t at, unsigned width, uint64_t value
         at += take;
     }
 }
+
+/* ---- tcf ---- */
+
+#define SECTOR_BITS 256u
+
+struct hspz_tcf_layout
+hspz_tcf_layout_of(const struct hspz_filter_plan *plan)
+{
+    const struct hspz_filter_spec *s = &plan->spec;
+    const uint64_t tags = (uint64_t)s->block_slots * s->slot_bits;
+    const uint64_t values = (uint64_t)s->block_slots * s->value_bits;
+    const bool beside = values % SECTOR_BITS == 0;
+    struct hspz_tcf_layout l = {.block_bits = beside ? tags + values : tags,
+                                .values_in = beside ? 0 : 1,
+                                .values_at = beside ? tags : 0,
+                                .value_block_bits = beside ? tags + values : values};
+    l.spare_values_at = beside ? 0 : (plan->blocks * values + 63) / 64 * 64;
+    l.bytes[0] = plan->blocks * l.block_bits / 8;
+    l.bytes[1] = (l.spare_values_at + plan->spare_slots * s->value_bits + 7) / 8;
+    l.bytes[2] = plan->spare_slots * sizeof(uint64_t);
+    return l;
+}

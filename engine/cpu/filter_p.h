@@ -41,3 +41,14 @@ double hspz_filter_power(double x, unsigned n);
 /* Bits [at, at + width) of an array of bytes, lowest first; width up to 64. */
 uint64_t hspz_filter_bits_get(const uint8_t *bytes, uint64_t at, unsigned width);
 void hspz_filter_bits_set(uint8_t *bytes, uint64_t at, unsigned width, uint64_t value);
+
+/* Where a tcf keeps what, the same on all engines; array and bit numbers as in its image. */
+struct hspz_tcf_layout {
+    uint64_t block_bits;       /* from a block's tags to the next one's, in array 0 */
+    unsigned values_in;        /* array of the blocks' values: 0, each block's behind its tags; 1 */
+    uint64_t values_at;        /* bit of the first block's */
+    uint64_t value_block_bits; /* from a block's values to the next one's */
+    uint64_t spare_values_at;  /* bit of those of the backing table, in array 1 */
+    uint64_t bytes[HSPZ_FILTER_ARRAYS];
+};
+struct hspz_tcf_layout hspz_tcf_layout_of(const struct hspz_filter_plan *plan);

@@ -2,9 +2,12 @@
  *
  * A tag goes to the first of its two blocks while that is less than three quarters full, else to
  * the emptier one, and when both are full to the backing table: 64-bit words, the lower block << 32
- * | tag, with linear probing. A block that was full once has no empty slot ever after, but
- * tombstones; so where one of a key's blocks has an empty slot, the backing table cannot hold the
- * key. */
+ * | tag, with linear probing. A block's last slot is taken last, and is never empty again
+ * afterwards: a tag that is taken away leaves a tombstone there. So where the last slot of one of a
+ * key's blocks is empty, the backing table cannot hold the key.
+ *
+ * Values of a block stand behind its tags when they fill whole sectors of a device's memory, so
+ * that reading one brings the other; else in an array of their own. */
 #include "engine/cpu/filter_p.h"
 
 #include <string.h>
@@ -12,11 +15,11 @@
 struct hspz_filter {
     struct hspz_filter_plan plan;
     uint64_t salt;
+    struct hspz_tcf_windows windows;
+    struct hspz_tcf_layout layout;
     uint64_t entries;
-    uint8_t *tags;     /* slot_bits a slot */
-    uint8_t *values;   /* value_bits a slot, those of the backing table behind */
-    uint64_t *backing; /* spare_slots words */
-    uint64_t tag_bytes, value_bytes, backing_bytes;
+    uint8_t *arrays[HSPZ_FILTER_ARRAYS]; /* of the image */
+    uint64_t *backing;                   /* the last one: spare_slots words */
 };
 
 static void
@@ -24,9 +27,9 @@ destroy(struct hspz_filter **filter)
 {
     struct hspz_filter *f = *filter;
     if (f != NULL) {
-        free(f->tags);
-        free(f->values);
-        free(f->backing);
+        for (int i = 0; i < HSPZ_FILTER_ARRAYS; i++) {
+            free(f->arrays[i]);
+        }
         free(f);
         *filter = NULL;
     }
@@ -39,16 +42,17 @@ create(const struct hspz_filter_plan *plan, struct hspz_filter **out, struct hsp
     if (f == NULL) {
         return hspz_filter_no_memory(plan, err);
     }
-    const struct hspz_filter_spec *s = &plan->spec;
     f->plan = *plan;
-    f->salt = hspz_filter_salt(s->seed);
-    f->tag_bytes = s->slots * s->slot_bits / 8;
-    f->value_bytes = ((s->slots + plan->spare_slots) * s->value_bits + 7) / 8;
-    f->backing_bytes = plan->spare_slots * sizeof(uint64_t);
-    f->tags = calloc(1, f->tag_bytes);
-    f->values = calloc(1, f->value_bytes + 1);
-    f->backing = calloc(1, f->backing_bytes);
-    if (f->tags == NULL || f->values == NULL || f->backing == NULL) {
+    f->salt = hspz_filter_salt(plan->spec.seed);
+    f->windows = hspz_tcf_windows_of(plan->blocks, plan->spec.slot_bits, plan->spec.block_slots);
+    f->layout = hspz_tcf_layout_of(plan);
+    bool all = true;
+    for (int i = 0; i < HSPZ_FILTER_ARRAYS; i++) {
+        f->arrays[i] = calloc(1, f->layout.bytes[i] + 1);
+        all = all && f->arrays[i] != NULL;
+    }
+    f->backing = (uint64_t *)(void *)f->arrays[2];
+    if (!all) {
         destroy(&f);
         return hspz_filter_no_memory(plan, err);
     }
@@ -65,8 +69,7 @@ plan_of(const struct hspz_filter *f)
 /* ---- slots ---- */
 
 struct place {
-    uint32_t tag;
-    uint64_t block[2];
+    uint32_t tag, block[2];
     uint64_t word; /* in the backing table */
 };
 
@@ -75,43 +78,67 @@ place_of(const struct hspz_filter *f, uint64_t key)
 {
     const uint64_t hash = hspz_filter_hash(key, f->salt);
     struct place p = {.tag = hspz_tcf_tag(hash, f->plan.spec.slot_bits)};
-    p.block[0] = hspz_tcf_block(hash, f->plan.blocks);
-    p.block[1] = hspz_tcf_other(p.block[0], p.tag, f->plan.blocks);
-    p.word = (p.block[0] < p.block[1] ? p.block[0] : p.block[1]) << 32 | p.tag;
+    p.block[0] = hspz_tcf_block(hash, f->windows.blocks);
+    p.block[1] = hspz_tcf_other(p.block[0], p.tag, f->windows);
+    p.word = hspz_tcf_word(p.block[0], p.block[1], p.tag);
     return p;
+}
+
+/* Bit of a slot's tag in array 0. */
+static uint64_t
+tag_bit(const struct hspz_filter *f, uint64_t slot)
+{
+    const struct hspz_filter_spec *s = &f->plan.spec;
+    return slot / s->block_slots * f->layout.block_bits + slot % s->block_slots * s->slot_bits;
 }
 
 static uint32_t
 tag_at(const struct hspz_filter *f, uint64_t slot)
 {
-    const unsigned bits = f->plan.spec.slot_bits;
-    return (uint32_t)hspz_filter_bits_get(f->tags, slot * bits, bits);
+    return (uint32_t)hspz_filter_bits_get(f->arrays[0], tag_bit(f, slot), f->plan.spec.slot_bits);
 }
 
 static void
 set_tag(struct hspz_filter *f, uint64_t slot, uint32_t tag)
 {
-    const unsigned bits = f->plan.spec.slot_bits;
-    hspz_filter_bits_set(f->tags, slot * bits, bits, tag);
+    hspz_filter_bits_set(f->arrays[0], tag_bit(f, slot), f->plan.spec.slot_bits, tag);
+}
+
+/* Array and bit of a slot's value; slots of the backing table come behind the others. */
+static uint8_t *
+value_place(const struct hspz_filter *f, uint64_t slot, uint64_t *bit)
+{
+    const struct hspz_filter_spec *s = &f->plan.spec;
+    const struct hspz_tcf_layout *l = &f->layout;
+    if (slot >= s->slots) {
+        *bit = l->spare_values_at + (slot - s->slots) * s->value_bits;
+        return f->arrays[1];
+    }
+    *bit = l->values_at + slot / s->block_slots * l->value_block_bits +
+           slot % s->block_slots * s->value_bits;
+    return f->arrays[l->values_in];
 }
 
 static uint64_t
 value_at(const struct hspz_filter *f, uint64_t slot)
 {
-    const unsigned bits = f->plan.spec.value_bits;
-    return hspz_filter_bits_get(f->values, slot * bits, bits);
+    uint64_t bit;
+    const uint8_t *array = value_place(f, slot, &bit);
+    return hspz_filter_bits_get(array, bit, f->plan.spec.value_bits);
 }
 
 static void
 set_value(struct hspz_filter *f, uint64_t slot, uint64_t value)
 {
-    const unsigned bits = f->plan.spec.value_bits;
-    hspz_filter_bits_set(f->values, slot * bits, bits, value);
+    uint64_t bit;
+    uint8_t *array = value_place(f, slot, &bit);
+    hspz_filter_bits_set(array, bit, f->plan.spec.value_bits, value);
 }
 
 /* What a block holds. */
 struct census {
-    unsigned empty, tombstones, same;
+    unsigned used, same;
+    bool open;                     /* the last slot is empty */
     uint64_t free_slot, same_slot; /* the first of each */
 };
 
@@ -122,8 +149,8 @@ take_census(const struct hspz_filter *f, uint64_t block, uint32_t tag)
     const unsigned slots = f->plan.spec.block_slots;
     for (uint64_t slot = block * slots; slot < (block + 1) * slots; slot++) {
         const uint32_t here = tag_at(f, slot);
-        c.empty += here == HSPZ_TCF_EMPTY;
-        c.tombstones += here == HSPZ_TCF_TOMBSTONE;
+        c.used += here >= HSPZ_TCF_TAGS;
+        c.open = here == HSPZ_TCF_EMPTY;
         c.same += here == tag;
         if (here < HSPZ_TCF_TAGS && c.free_slot == UINT64_MAX) {
             c.free_slot = slot;
@@ -142,7 +169,7 @@ static uint64_t
 probe(const struct hspz_filter *f, uint64_t word, uint64_t *same, uint64_t *free_slot)
 {
     const uint64_t slots = f->plan.spare_slots;
-    uint64_t at = hspz_filter_scale(hspz_filter_mix(word), slots), found = 0;
+    uint64_t at = hspz_tcf_home(word, (uint32_t)slots), found = 0;
     *same = *free_slot = UINT64_MAX;
     for (uint64_t n = 0; n < slots; n++, at = at + 1 == slots ? 0 : at + 1) {
         if (f->backing[at] == word) {
@@ -163,7 +190,7 @@ probe(const struct hspz_filter *f, uint64_t word, uint64_t *same, uint64_t *free
 static bool
 overflowed(const struct census c[2])
 {
-    return c[0].empty == 0 && c[1].empty == 0;
+    return !c[0].open && !c[1].open;
 }
 
 /* ---- operations ---- */
@@ -201,11 +228,8 @@ static bool
 insert(struct hspz_filter *f, const struct lookup *l, uint64_t value)
 {
     const unsigned slots = f->plan.spec.block_slots;
-    unsigned used[2];
-    for (unsigned i = 0; i < 2; i++) {
-        used[i] = slots - l->census[i].empty - l->census[i].tombstones;
-    }
-    const unsigned i = 4 * used[0] >= 3 * slots && used[1] < used[0];
+    const unsigned used = l->census[0].used;
+    const unsigned i = 4 * used >= 3 * slots && l->census[1].used < used;
     uint64_t slot = l->census[i].free_slot;
     if (slot != UINT64_MAX) {
         set_tag(f, slot, l->place.tag);
@@ -242,9 +266,8 @@ static void delete (struct hspz_filter *f, const struct lookup *l)
     if (l->slot >= slots) {
         delete_backing(f, l->slot - slots);
     } else {
-        const bool first = l->slot / f->plan.spec.block_slots == l->place.block[0];
-        const unsigned empty = l->census[first ? 0 : 1].empty;
-        set_tag(f, l->slot, empty > 0 ? HSPZ_TCF_EMPTY : HSPZ_TCF_TOMBSTONE);
+        const bool last = (l->slot + 1) % f->plan.spec.block_slots == 0;
+        set_tag(f, l->slot, last ? HSPZ_TCF_TOMBSTONE : HSPZ_TCF_EMPTY);
     }
     f->entries--;
 }
@@ -321,11 +344,11 @@ enumerate(const struct hspz_filter *f, uint64_t *cursor, struct hspz_filter_entr
         const uint64_t slot = *cursor;
         uint64_t word;
         if (slot < slots) {
-            const uint64_t block = slot / f->plan.spec.block_slots;
+            const uint32_t block = (uint32_t)(slot / f->plan.spec.block_slots);
             const uint32_t tag = tag_at(f, slot);
-            const uint64_t other =
-                tag < HSPZ_TCF_TAGS ? 0 : hspz_tcf_other(block, tag, f->plan.blocks);
-            word = tag < HSPZ_TCF_TAGS ? tag : (block < other ? block : other) << 32 | tag;
+            word = tag < HSPZ_TCF_TAGS
+                       ? tag
+                       : hspz_tcf_word(block, hspz_tcf_other(block, tag, f->windows), tag);
         } else {
             word = f->backing[slot - slots];
         }
@@ -344,9 +367,9 @@ copy(const struct hspz_filter *f, struct hspz_filter **out, struct hspz_error *e
 {
     const enum hspz_status status = create(&f->plan, out, err);
     if (status == HSPZ_OK) {
-        memcpy((*out)->tags, f->tags, f->tag_bytes);
-        memcpy((*out)->values, f->values, f->value_bytes);
-        memcpy((*out)->backing, f->backing, f->backing_bytes);
+        for (int i = 0; i < HSPZ_FILTER_ARRAYS; i++) {
+            memcpy((*out)->arrays[i], f->arrays[i], f->layout.bytes[i]);
+        }
         (*out)->entries = f->entries;
     }
     return status;
@@ -356,12 +379,9 @@ static enum hspz_status
 save(const struct hspz_filter *f, struct hspz_filter_image *out, struct hspz_error *err)
 {
     struct hspz_filter_image image = {.entries = f->entries, .total = f->entries};
-    enum hspz_status status = hspz_filter_image_add(&image, 0, f->tags, f->tag_bytes, err);
-    if (status == HSPZ_OK) {
-        status = hspz_filter_image_add(&image, 1, f->values, f->value_bytes, err);
-    }
-    if (status == HSPZ_OK) {
-        status = hspz_filter_image_add(&image, 2, f->backing, f->backing_bytes, err);
+    enum hspz_status status = HSPZ_OK;
+    for (int i = 0; i < HSPZ_FILTER_ARRAYS && status == HSPZ_OK; i++) {
+        status = hspz_filter_image_add(&image, i, f->arrays[i], f->layout.bytes[i], err);
     }
     if (status == HSPZ_OK) {
         *out = image;
@@ -385,7 +405,7 @@ find_damage(const struct hspz_filter *f, uint64_t entries)
         }
         if (block >= f->plan.blocks || tag < HSPZ_TCF_TAGS ||
             (uint64_t)tag >> f->plan.spec.slot_bits != 0 ||
-            hspz_tcf_other(block, tag, f->plan.blocks) < block) {
+            hspz_tcf_other((uint32_t)block, tag, f->windows) < block) {
             return "a word of the backing table is of no key";
         }
         tags++;
@@ -403,11 +423,10 @@ load(const struct hspz_filter_plan *plan, const struct hspz_filter_image *image,
         return status;
     }
     const char *damage = "its arrays are of other lengths";
-    if (image->bytes[0] == f->tag_bytes && image->bytes[1] == f->value_bytes &&
-        image->bytes[2] == f->backing_bytes) {
-        memcpy(f->tags, image->arrays[0], f->tag_bytes);
-        memcpy(f->values, image->arrays[1], f->value_bytes);
-        memcpy(f->backing, image->arrays[2], f->backing_bytes);
+    if (memcmp(image->bytes, f->layout.bytes, sizeof(image->bytes)) == 0) {
+        for (int i = 0; i < HSPZ_FILTER_ARRAYS; i++) {
+            memcpy(f->arrays[i], image->arrays[i], image->bytes[i]);
+        }
         f->entries = image->entries;
         damage = find_damage(f, image->entries);
     }

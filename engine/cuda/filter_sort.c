@@ -60,6 +60,7 @@ hspz_cuda_filter_cut(const struct hspz_cuda_filter_call *call, uint64_t begin, u
     struct hspz_cuda_filter_call part = *call;
     part.keys += begin;
     part.count = count;
+    part.values = call->values != NULL ? call->values + begin : NULL;
     part.yes = call->yes != NULL ? call->yes + begin / 32 : NULL;
     return part;
 }

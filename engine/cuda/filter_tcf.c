@@ -3,8 +3,10 @@
 #include "engine/cuda/filter_p.h"
 #include "engine/cuda/filter_sort.h"
 
-/* Sorting pays from so much filter on, for so many keys of it. */
-#define BULK_BYTES ((uint64_t)48 << 20)
+#include <string.h>
+
+/* Windows pay from so many keys on, and for so many keys of a filter. */
+#define BULK_KEYS (UINT64_C(1) << 20)
 #define BULK_SHARE 32u
 /* Slots that enumerate looks at together, at most. */
 #define LOOK_MAX ((uint64_t)1 << 20)
@@ -12,26 +14,44 @@
 static void
 sizes(const struct hspz_filter_plan *plan, uint64_t bytes[HSPZ_FILTER_ARRAYS])
 {
-    const struct hspz_filter_spec *s = &plan->spec;
-    bytes[0] = s->slots * s->slot_bits / 8;
-    bytes[1] = ((s->slots + plan->spare_slots) * s->value_bits + 7) / 8;
-    bytes[2] = plan->spare_slots * sizeof(uint64_t);
+    const struct hspz_tcf_layout layout = hspz_tcf_layout_of(plan);
+    memcpy(bytes, layout.bytes, sizeof(layout.bytes));
+}
+
+/* From the highest bit of a word on, a block's number. */
+static unsigned
+word_shift(uint32_t blocks)
+{
+    unsigned shift = 63;
+    while (shift > 32 && (blocks - 1) >> (64 - shift) != 0) {
+        shift--;
+    }
+    return shift;
 }
 
 static struct hspz_cuda_tcf
 view(const struct hspz_filter *f)
 {
-    return (struct hspz_cuda_tcf){.tags = f->arrays[0].data,
-                                  .values = f->arrays[1].data,
-                                  .backing = f->arrays[2].data,
-                                  .locks = f->extra.data,
-                                  .blocks = f->plan.blocks,
-                                  .backing_slots = f->plan.spare_slots,
-                                  .salt = f->salt,
-                                  .slot_bits = f->plan.spec.slot_bits,
-                                  .block_slots = f->plan.spec.block_slots,
-                                  .value_bits = f->plan.spec.value_bits,
-                                  .counts = f->counts.data};
+    const struct hspz_filter_spec *s = &f->plan.spec;
+    const struct hspz_tcf_layout l = hspz_tcf_layout_of(&f->plan);
+    uint8_t *const values = (uint8_t *)f->arrays[l.values_in].data + l.values_at / 8;
+    uint8_t *const spare = (uint8_t *)f->arrays[1].data + l.spare_values_at / 8;
+    return (struct hspz_cuda_tcf){
+        .tags = f->arrays[0].data,
+        .values = (uint64_t *)(void *)values,
+        .spare_values = (uint64_t *)(void *)spare,
+        .backing = f->arrays[2].data,
+        .locks = f->extra.data,
+        .windows = hspz_tcf_windows_of(f->plan.blocks, s->slot_bits, s->block_slots),
+        .backing_slots = (uint32_t)f->plan.spare_slots,
+        .block_words = (uint32_t)(l.block_bits / 32),
+        .value_block_bits = (uint32_t)l.value_block_bits,
+        .slot_bits = s->slot_bits,
+        .block_slots = s->block_slots,
+        .value_bits = s->value_bits,
+        .word_shift = word_shift((uint32_t)f->plan.blocks),
+        .salt = f->salt,
+        .counts = f->counts.data};
 }
 
 enum hspz_status
@@ -75,19 +95,37 @@ static bool
 wants_bulk(const struct hspz_filter *f, const struct hspz_cuda_filter_call *call)
 {
     const struct hspz_filter_spec *s = &f->plan.spec;
-    if (call->op != HSPZ_FILTER_INSERT || call->way == HSPZ_CUDA_FILTER_POINT ||
-        call->yes != NULL || s->value_bits != 0 || s->block_slots != 16 || s->slot_bits == 12) {
+    if ((call->op != HSPZ_FILTER_INSERT && call->op != HSPZ_FILTER_DELETE) ||
+        call->way == HSPZ_CUDA_FILTER_POINT || call->yes != NULL || call->found != NULL ||
+        s->block_slots != 16 || s->slot_bits == 12 ||
+        s->slot_bits + s->value_bits > word_shift((uint32_t)f->plan.blocks)) {
         return false;
     }
     return call->way == HSPZ_CUDA_FILTER_BULK ||
-           (f->bytes[0] >= BULK_BYTES && call->count >= f->bytes[0] / BULK_SHARE);
+           (call->count >= BULK_KEYS && call->count >= s->slots / BULK_SHARE);
+}
+
+/* By window, of which there may be one alone. */
+static struct hspz_cuda_filter_sorted
+make_sorted(const struct hspz_cuda_tcf *tcf, uint64_t count)
+{
+    struct hspz_cuda_filter_sorted sorted = {
+        .wide = true,
+        .count = count < HSPZ_CUDA_FILTER_SORT_MAX ? count : HSPZ_CUDA_FILTER_SORT_MAX,
+        .shift = tcf->word_shift,
+        .end_bit = 64,
+        .regions = tcf->windows.last / tcf->windows.size + 1};
+    for (uint32_t size = tcf->windows.size; size > 1 && sorted.regions > 1; size /= 2) {
+        sorted.shift++;
+    }
+    return sorted;
 }
 
 static enum hspz_status
-run_bulk(struct hspz_filter *f, const struct hspz_cuda_filter_call *call, cudaStream_t stream,
+run_bulk(struct hspz_filter *f, const struct hspz_cuda_tcf *tcf,
+         const struct hspz_cuda_filter_call *call, cudaStream_t stream,
          struct hspz_cuda_filter_sorted *sorted, struct hspz_error *err)
 {
-    const struct hspz_cuda_tcf tcf = view(f);
     cudaError_t error = cudaSuccess;
     for (uint64_t at = 0; at < call->count && error == cudaSuccess; at += sorted->count) {
         const uint64_t left = call->count - at;
@@ -95,17 +133,16 @@ run_bulk(struct hspz_filter *f, const struct hspz_cuda_filter_call *call, cudaSt
         const struct hspz_cuda_filter_call part = hspz_cuda_filter_cut(call, at, sorted->count);
         error = cudaMemsetAsync(sorted->left, 0, sizeof(*sorted->left), stream);
         if (error == cudaSuccess) {
-            error = hspz_cuda_launch_filter_hashes(&part, f->salt, sorted, stream);
+            error = hspz_cuda_launch_tcf_words(tcf, &part, sorted, stream);
         }
-        if (error == cudaSuccess) {
+        if (error == cudaSuccess && sorted->regions > 1) {
             error = hspz_cuda_launch_filter_sort(sorted, stream);
         }
         if (error == cudaSuccess) {
-            error = hspz_cuda_launch_tcf_sorted(&tcf, &part, sorted, f->device->multiprocessors,
-                                                stream);
+            error = hspz_cuda_launch_tcf_sorted(tcf, &part, sorted, stream);
         }
     }
-    return hspz_cuda_check(error, f->device->label, "inserting into a tcf filter", err);
+    return hspz_cuda_check(error, f->device->label, "working on a tcf filter", err);
 }
 
 static enum hspz_status
@@ -122,17 +159,13 @@ run(struct hspz_filter *f, const struct hspz_cuda_filter_call *call, cudaStream_
     if (absent) {
         return run_absent(f, call, stream, err);
     }
+    const struct hspz_cuda_tcf tcf = view(f);
     if (wants_bulk(f, call)) {
-        struct hspz_cuda_filter_sorted sorted = {.count = call->count < HSPZ_CUDA_FILTER_SORT_MAX
-                                                              ? call->count
-                                                              : HSPZ_CUDA_FILTER_SORT_MAX};
-        hspz_cuda_filter_regions(&sorted, f->plan.blocks,
-                                 HSPZ_CUDA_FILTER_REGION_BYTES / (2 * f->plan.spec.slot_bits));
+        struct hspz_cuda_filter_sorted sorted = make_sorted(&tcf, call->count);
         if (hspz_cuda_filter_sorted_init(f, &sorted) == HSPZ_OK) {
-            return run_bulk(f, call, stream, &sorted, err);
+            return run_bulk(f, &tcf, call, stream, &sorted, err);
         }
     }
-    const struct hspz_cuda_tcf tcf = view(f);
     return hspz_cuda_check(hspz_cuda_launch_tcf(&tcf, call, stream), f->device->label,
                            "working on a tcf filter", err);
 }
@@ -194,93 +227,123 @@ stats(const struct hspz_filter *f, struct hspz_filter_stats *out)
 
 /* ---- enumerate ---- */
 
-/* A stretch of slots on the host: whole bytes of each array, which begin at the slot's byte. */
+/* Slots on the host: those of whole blocks, or some of the backing table, which come behind them.
+ */
 struct stretch {
     uint64_t first, count;
-    uint8_t *tags, *values; /* of the backing table: tags are its words */
+    uint8_t *tags;   /* array 0 from the first block on, or words of the backing table */
+    uint8_t *values; /* of the array they are in, from the first one's byte on */
+    uint64_t value_skip;
 };
 
-/* Slots from a multiple of 8 on. */
 static enum hspz_status
-look(const struct hspz_filter *f, struct stretch *s, struct hspz_error *err)
+fetch(const struct hspz_filter *f, unsigned array, uint64_t at, uint64_t end, uint8_t *to,
+      struct hspz_error *err)
+{
+    const uint8_t *const from = f->arrays[array].data;
+    return hspz_cuda_check(
+        cudaMemcpyAsync(to, from + at, end - at, cudaMemcpyDeviceToHost, f->stream),
+        f->device->label, "reading a filter", err);
+}
+
+/* Bits [first, first + count * bits) of an array, from a byte on. */
+static enum hspz_status
+look_at_values(const struct hspz_filter *f, struct stretch *s, uint64_t first, uint64_t bits,
+               struct hspz_error *err)
+{
+    s->value_skip = first % 8;
+    return bits > 0 ? fetch(f, 1, first / 8, (first + bits + 7) / 8, s->values, err) : HSPZ_OK;
+}
+
+static enum hspz_status
+look(const struct hspz_filter *f, const struct hspz_tcf_layout *l, struct stretch *s,
+     struct hspz_error *err)
 {
     const struct hspz_filter_spec *spec = &f->plan.spec;
-    const bool backing = s->first >= spec->slots;
-    const uint64_t at = backing ? s->first - spec->slots : s->first;
-    const uint64_t width = backing ? 64 : spec->slot_bits;
-    const uint64_t value_at = s->first * spec->value_bits / 8;
-    const uint64_t value_end = ((s->first + s->count) * spec->value_bits + 7) / 8;
-    const uint8_t *const from = f->arrays[backing ? 2 : 0].data;
-    cudaError_t error = cudaMemcpyAsync(s->tags, from + at * width / 8, (s->count * width + 7) / 8,
-                                        cudaMemcpyDeviceToHost, f->stream);
-    if (error == cudaSuccess && value_end > value_at) {
-        error = cudaMemcpyAsync(s->values, (const uint8_t *)f->arrays[1].data + value_at,
-                                value_end - value_at, cudaMemcpyDeviceToHost, f->stream);
+    enum hspz_status status;
+    if (s->first >= spec->slots) {
+        const uint64_t at = s->first - spec->slots;
+        status = fetch(f, 2, at * 8, (at + s->count) * 8, s->tags, err);
+        if (status == HSPZ_OK) {
+            status = look_at_values(f, s, l->spare_values_at + at * spec->value_bits,
+                                    s->count * spec->value_bits, err);
+        }
+    } else {
+        const uint64_t block = s->first / spec->block_slots;
+        const uint64_t blocks = s->count / spec->block_slots;
+        status = fetch(f, 0, block * l->block_bits / 8, (block + blocks) * l->block_bits / 8,
+                       s->tags, err);
+        if (status == HSPZ_OK && l->values_in == 1) {
+            status = look_at_values(f, s, block * l->value_block_bits, blocks * l->value_block_bits,
+                                    err);
+        }
     }
-    const enum hspz_status status =
-        hspz_cuda_check(error, f->device->label, "reading a filter", err);
     const enum hspz_status waited =
         hspz_cuda_filter_wait(f, "reading a filter", status == HSPZ_OK ? err : NULL);
     return status != HSPZ_OK ? status : waited;
 }
 
-/* The word that the backing table would have for slot i of the stretch; free ones: below
- * HSPZ_TCF_TAGS. */
-static uint64_t
-word_of(const struct hspz_filter *f, const struct stretch *s, uint64_t i)
+/* Slot i of the stretch. */
+static struct hspz_filter_entry
+entry_of(const struct hspz_filter *f, const struct hspz_tcf_layout *l,
+         const struct hspz_tcf_windows *windows, const struct stretch *s, uint64_t i)
 {
     const struct hspz_filter_spec *spec = &f->plan.spec;
+    const unsigned bits = spec->value_bits;
+    struct hspz_filter_entry entry = {.count = 1};
     if (s->first >= spec->slots) {
-        return hspz_filter_bits_get(s->tags, i * 64, 64);
+        entry.fingerprint = hspz_filter_bits_get(s->tags, i * 64, 64);
+        entry.value = hspz_filter_bits_get(s->values, s->value_skip + i * bits, bits);
+        return entry;
     }
-    const uint32_t tag =
-        (uint32_t)hspz_filter_bits_get(s->tags, i * spec->slot_bits, spec->slot_bits);
-    if (tag < HSPZ_TCF_TAGS) {
-        return tag;
-    }
-    const uint64_t block = (s->first + i) / spec->block_slots;
-    const uint64_t other = hspz_tcf_other(block, tag, f->plan.blocks);
-    return (block < other ? block : other) << 32 | tag;
+    const uint64_t block = i / spec->block_slots, slot = i % spec->block_slots;
+    const uint32_t tag = (uint32_t)hspz_filter_bits_get(
+        s->tags, block * l->block_bits + slot * spec->slot_bits, spec->slot_bits);
+    const uint32_t number = (uint32_t)(s->first / spec->block_slots + block);
+    entry.fingerprint = tag < HSPZ_TCF_TAGS
+                            ? tag
+                            : hspz_tcf_word(number, hspz_tcf_other(number, tag, *windows), tag);
+    entry.value = hspz_filter_bits_get(l->values_in == 0 ? s->tags : s->values,
+                                       (l->values_in == 0 ? l->values_at : s->value_skip) +
+                                           block * l->value_block_bits + slot * bits,
+                                       bits);
+    return entry;
 }
 
+/* The stretch that the cursor is in, of about so many slots. */
 static void
-list(const struct hspz_filter *f, const struct stretch *s, uint64_t *cursor,
-     struct hspz_filter_entry *out, size_t capacity, size_t *count)
+cut(const struct hspz_filter_plan *plan, uint64_t cursor, uint64_t most, struct stretch *s)
 {
-    const unsigned bits = f->plan.spec.value_bits;
-    const uint64_t value_skip = s->first * bits % 8;
-    for (; *cursor < s->first + s->count && *count < capacity; ++*cursor) {
-        const uint64_t i = *cursor - s->first, word = word_of(f, s, i);
-        if (word >= HSPZ_TCF_TAGS) {
-            out[(*count)++] = (struct hspz_filter_entry){
-                .fingerprint = word,
-                .value = hspz_filter_bits_get(s->values, value_skip + i * bits, bits),
-                .count = 1};
-        }
-    }
+    const uint64_t slots = plan->spec.slots, block = plan->spec.block_slots;
+    s->first = cursor < slots ? cursor / block * block : cursor;
+    const uint64_t end = cursor < slots ? slots : slots + plan->spare_slots;
+    s->count = end - s->first < most ? end - s->first : most;
 }
 
 static enum hspz_status
 enumerate(const struct hspz_filter *f, uint64_t *cursor, struct hspz_filter_entry *out,
           size_t capacity, size_t *count, struct hspz_error *err)
 {
-    const uint64_t slots = f->plan.spec.slots, all = slots + f->plan.spare_slots;
-    uint64_t most = capacity + capacity / 4 + 16;
+    const struct hspz_filter_spec *spec = &f->plan.spec;
+    const struct hspz_tcf_layout l = hspz_tcf_layout_of(&f->plan);
+    const struct hspz_tcf_windows windows =
+        hspz_tcf_windows_of(f->plan.blocks, spec->slot_bits, spec->block_slots);
+    const uint64_t all = spec->slots + f->plan.spare_slots;
+    uint64_t most =
+        (capacity + capacity / 4) / spec->block_slots * spec->block_slots + 2 * spec->block_slots;
     most = most < LOOK_MAX ? most : LOOK_MAX;
     *count = 0;
-    struct stretch s = {.tags = malloc((most + 8) * sizeof(uint64_t)),
-                        .values = malloc((most + 8) * sizeof(uint64_t))};
+    /* A tag and its value have 80 bits at most, a word of the backing table 64. */
+    struct stretch s = {.tags = malloc(most * 10 + 8), .values = malloc(most * 6 + 8)};
     enum hspz_status status = s.tags == NULL || s.values == NULL
                                   ? hspz_filter_no_memory(&f->plan, err)
                                   : hspz_cuda_device_use(f->device, err);
     while (status == HSPZ_OK && *cursor < all && *count < capacity) {
-        /* slots is a multiple of 16, so a stretch of the backing table begins at its word. */
-        s.first = *cursor - *cursor % 8;
-        const uint64_t end = s.first < slots ? slots : all;
-        s.count = end - s.first < most ? end - s.first : most;
-        status = look(f, &s, err);
-        if (status == HSPZ_OK) {
-            list(f, &s, cursor, out, capacity, count);
+        cut(&f->plan, *cursor, most, &s);
+        status = look(f, &l, &s, err);
+        for (; status == HSPZ_OK && *cursor < s.first + s.count && *count < capacity; ++*cursor) {
+            out[*count] = entry_of(f, &l, &windows, &s, *cursor - s.first);
+            *count += out[*count].fingerprint >= HSPZ_TCF_TAGS;
         }
     }
     free(s.tags);

@@ -1,7 +1,9 @@
 /* Filters on a card, keys on the card: operations a second, medians of events.
  *
- *   filter_bench [LOG2 ...]     sizes in slots of a tcf, keys of a bloom filter; 22 26 28
+ *   filter_bench [-r ROW] [-l LOAD] [LOG2 ...]     sizes in slots of a tcf, keys of a bloom filter;
+ *                                                  22 26 28
  *
+ * ROW: of those rows alone whose names begin so. LOAD: keys a slot, instead of the rows' own.
  * `sectors` is how many random sectors a second can be read of as much memory as the filter has: an
  * operation touches one at least. A wrong answer to a key that is there ends the program. */
 #include "engine/cuda/filter.h"
@@ -10,6 +12,8 @@
 #include "tests/bench/floors.h"
 
 #include <math.h>
+#include <string.h>
+#include <unistd.h>
 
 #define REPEATS 5
 
@@ -27,6 +31,7 @@ static const struct row rows[] = {
     {"tcf", HSPZ_FILTER_TCF, HSPZ_CUDA_FILTER_POINT, 0.90, 0, 0, 0},
     {"tcf bulk", HSPZ_FILTER_TCF, HSPZ_CUDA_FILTER_BULK, 0.90, 0, 0, 0},
     {"tcf, 16-bit values", HSPZ_FILTER_TCF, HSPZ_CUDA_FILTER_POINT, 0.90, 0, 0, 16},
+    {"tcf bulk, values", HSPZ_FILTER_TCF, HSPZ_CUDA_FILTER_BULK, 0.90, 0, 0, 16},
     {"bloom", HSPZ_FILTER_BLOOM, HSPZ_CUDA_FILTER_POINT, 1, 10.1, 7, 0},
     {"bloom bulk", HSPZ_FILTER_BLOOM, HSPZ_CUDA_FILTER_BULK, 1, 10.1, 7, 0},
     {"blocked 10", HSPZ_FILTER_BLOCKED, HSPZ_CUDA_FILTER_POINT, 1, 10.1, 5, 0},
@@ -36,6 +41,8 @@ static const struct row rows[] = {
 };
 
 struct bench {
+    const char *row;
+    double load; /* 0: that of the row */
     struct hspz_engine *engine;
     cudaStream_t stream;
     cudaEvent_t from, to;
@@ -67,7 +74,7 @@ plan_row(struct bench *bench, const struct row *row, unsigned log2_slots)
                                     .value_bits = row->values};
     must(hspz_filter_plan(&spec, 0, &plan, &err), &err);
     plan.device = hspz_cuda_engine.filter_device(bench->engine, 0);
-    bench->count = (uint64_t)(size * row->load);
+    bench->count = (uint64_t)(size * (bench->load != 0 ? bench->load : row->load));
     return plan;
 }
 
@@ -149,7 +156,8 @@ run_row(struct bench *bench, const struct row *row, unsigned log2_slots)
         }
     }
     ops->destroy(&filter);
-    printf("%-19s 2^%-3u %.2f %6.2f  %.1e", row->name, log2_slots, row->load,
+    printf("%-19s 2^%-3u %.2f %6.2f  %.1e", row->name, log2_slots,
+           ldexp((double)bench->count, -(int)log2_slots),
            (double)plan.bytes * 8 / (double)bench->count, rate);
     for (int t = 0; t < TIMED; t++) {
         /* The first one made scratch. */
@@ -172,7 +180,9 @@ run_size(struct bench *bench, unsigned log2_slots)
     must_cuda(cudaMalloc((void **)&bench->yes, most / 8 + 4));
     must_cuda(floors_fill((uint32_t *)bench->keys, 4 * most, bench->stream));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        run_row(bench, &rows[i], log2_slots);
+        if (strncmp(rows[i].name, bench->row, strlen(bench->row)) == 0) {
+            run_row(bench, &rows[i], log2_slots);
+        }
     }
     must_cuda(cudaFree(bench->keys));
     must_cuda(cudaFree(bench->yes));
@@ -181,8 +191,17 @@ run_size(struct bench *bench, unsigned log2_slots)
 int
 main(int argc, char **argv)
 {
-    struct bench bench = {0};
+    struct bench bench = {.row = ""};
     struct hspz_error err = {0};
+    for (int option; (option = getopt(argc, argv, "r:l:")) != -1;) {
+        if (option == 'r') {
+            bench.row = optarg;
+        } else if (option == 'l') {
+            bench.load = strtod(optarg, NULL);
+        } else {
+            return 2;
+        }
+    }
     const char *const first[] = {"0"};
     /* The arrays of keys are not counted. */
     const struct hspz_engine_config config = {.cuda = {.devices = first, .device_count = 1}};
@@ -195,10 +214,10 @@ main(int argc, char **argv)
     printf("10^9 operations a second   bits/    false\n"
            "filter              size  load    key  positive  insert present  absent  delete"
            "  sectors\n");
-    for (int i = 1; i < argc; i++) {
+    for (int i = optind; i < argc; i++) {
         run_size(&bench, (unsigned)strtoul(argv[i], NULL, 10));
     }
-    if (argc == 1) {
+    if (optind == argc) {
         run_size(&bench, 22);
         run_size(&bench, 26);
         run_size(&bench, 28);

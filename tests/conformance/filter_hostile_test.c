@@ -101,7 +101,7 @@ keys_of_block(struct bench *b, const struct filters_subject *f, size_t n, uint64
     for (size_t i = 0; i < n; i++) {
         const uint64_t hash = (high & ~(uint64_t)UINT32_MAX) | (uint32_t)(i * low_step);
         b->keys[i] = filters_key(f, hash);
-        assert_int_equal(hspz_tcf_block(hash, blocks), block);
+        assert_int_equal(hspz_tcf_block(hash, (uint32_t)blocks), block);
     }
 }
 

@@ -97,14 +97,23 @@ test_the_other_block_leads_back(void **state)
     (void)state;
     uint64_t random = 2;
     for (int i = 0; i < 100000; i++) {
-        const uint64_t blocks = 1 + test_random(&random) % (i % 2 == 0 ? 7 : 1u << 20);
-        const uint64_t block = test_random(&random) % blocks;
+        const uint64_t blocks = 1 + test_random(&random) % (i % 3 == 0   ? 7
+                                                            : i % 3 == 1 ? 1u << 20
+                                                                         : UINT32_MAX);
+        const uint32_t block = (uint32_t)(test_random(&random) % blocks);
         const unsigned bits = (unsigned[]){8, 12, 16, 32}[i % 4];
         const uint32_t tag = hspz_tcf_tag(test_random(&random), bits);
         assert_true(tag >= HSPZ_TCF_TAGS && (uint64_t)tag >> bits == 0);
-        const uint64_t other = hspz_tcf_other(block, tag, blocks);
+        const struct hspz_tcf_windows w = hspz_tcf_windows_of(blocks, bits, 16u << i / 4 % 3);
+        const uint32_t other = hspz_tcf_other(block, tag, w);
         assert_true(other < blocks);
-        assert_int_equal(hspz_tcf_other(other, tag, blocks), block);
+        assert_int_equal(hspz_tcf_other(other, tag, w), block);
+        /* In one window, of those that follow one another from the first block on. */
+        const uint32_t last = blocks < 2 * w.size ? 0 : (uint32_t)(blocks / w.size) - 1;
+        const uint32_t window = block / w.size < last ? block / w.size : last;
+        assert_int_equal(other / w.size < last ? other / w.size : last, window);
+        const uint64_t hash = test_random(&random);
+        assert_int_equal(hspz_tcf_block(hash, (uint32_t)blocks), hspz_filter_scale(hash, blocks));
     }
     assert_int_equal(hspz_tcf_tag(0, 8), HSPZ_TCF_TAGS);
     assert_int_equal(hspz_tcf_tag(UINT64_MAX, 8), 255);
@@ -492,18 +501,19 @@ static size_t
 find_siblings(const struct hspz_filter_plan *p, uint64_t *keys, size_t most, bool same_first)
 {
     const uint64_t salt = hspz_filter_salt(p->spec.seed);
+    const struct hspz_tcf_windows w =
+        hspz_tcf_windows_of(p->blocks, p->spec.slot_bits, p->spec.block_slots);
     size_t n = 0;
-    uint32_t tag = 0;
-    uint64_t block = 0;
+    uint32_t tag = 0, block = 0;
     for (uint64_t key = 0; n < most && key < UINT64_C(20000000); key++) {
         const uint64_t hash = hspz_filter_hash(key, salt);
         const uint32_t t = hspz_tcf_tag(hash, p->spec.slot_bits);
-        const uint64_t b = hspz_tcf_block(hash, p->blocks);
+        const uint32_t b = hspz_tcf_block(hash, w.blocks);
         if (n == 0) {
             tag = t;
             block = b;
         }
-        if (t == tag && (b == block || (!same_first && b == hspz_tcf_other(block, t, p->blocks)))) {
+        if (t == tag && (b == block || (!same_first && b == hspz_tcf_other(block, t, w)))) {
             keys[n++] = key;
         }
     }

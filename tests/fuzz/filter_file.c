@@ -23,6 +23,7 @@ repair(uint8_t *data, size_t size)
         return;
     }
     memcpy(data, "HSPZFLT\x1a\4\3\2\1\1\0\0\0\0\1\0\0", 20);
+    data[12] = data[20] == HSPZ_FILTER_TCF ? 2 : 1;
     memcpy(data + 24, &(uint64_t){size}, 8);
     size_t at = HEADER_BYTES;
     for (unsigned i = 0; i < HSPZ_FILTER_ARRAYS; i++) {

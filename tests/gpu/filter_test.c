@@ -29,10 +29,10 @@ to_device(const void *from, size_t bytes)
     return made;
 }
 
-/* An insert of keys on the device, one way; `yes` may be NULL. */
+/* An insert or delete of keys on the device, one way; `values` and `yes` may be NULL. */
 static struct hspz_cuda_filter_result
-insert_on_device(struct pair *pair, const uint64_t *keys, size_t count,
-                 enum hspz_cuda_filter_way way, uint8_t *yes)
+run_on_device(struct pair *pair, enum hspz_filter_op op, const uint64_t *keys,
+              const uint64_t *values, size_t count, enum hspz_cuda_filter_way way, uint8_t *yes)
 {
     struct hspz_error err = {0};
     struct hspz_cuda_filter_result result = {0};
@@ -40,10 +40,12 @@ insert_on_device(struct pair *pair, const uint64_t *keys, size_t count,
     uint8_t *rubbish = malloc(yes_bytes + 1);
     memset(rubbish, 0xaa, yes_bytes);
     uint64_t *on_device = to_device(keys, count * sizeof(*keys));
+    uint64_t *values_on_device = to_device(values != NULL ? values : keys, count * sizeof(*keys));
     struct hspz_cuda_filter_result *results = to_device(&result, sizeof(result));
     uint32_t *bits = to_device(rubbish, yes_bytes);
-    const struct hspz_cuda_filter_call call = {.op = HSPZ_FILTER_INSERT,
+    const struct hspz_cuda_filter_call call = {.op = op,
                                                .keys = on_device,
+                                               .values = values != NULL ? values_on_device : NULL,
                                                .count = count,
                                                .yes = yes != NULL ? bits : NULL,
                                                .result = results,
@@ -60,6 +62,7 @@ insert_on_device(struct pair *pair, const uint64_t *keys, size_t count,
     }
     must(cudaStreamDestroy(stream));
     must(cudaFree(on_device));
+    must(cudaFree(values_on_device));
     must(cudaFree(results));
     must(cudaFree(bits));
     free(rubbish);
@@ -186,7 +189,8 @@ test_sorted_bloom_inserts_set_the_same_bits(void **state)
             keys[i] = c % 3 == 0 ? i % 2 - 1 : test_random(&random);
         }
         const struct hspz_cuda_filter_result result =
-            insert_on_device(&pair, keys, count, HSPZ_CUDA_FILTER_BULK, c % 4 < 2 ? yes : NULL);
+            run_on_device(&pair, HSPZ_FILTER_INSERT, keys, NULL, count, HSPZ_CUDA_FILTER_BULK,
+                          c % 4 < 2 ? yes : NULL);
         assert_int_equal(result.yes, count);
         assert_int_equal(result.refused, 0);
         for (size_t i = 0; i < count && c % 4 < 2; i++) {
@@ -210,9 +214,10 @@ fingerprint(const struct hspz_filter_plan *plan, uint64_t key)
 {
     const uint64_t hash = hspz_filter_hash(key, hspz_filter_salt(plan->spec.seed));
     const uint32_t tag = hspz_tcf_tag(hash, plan->spec.slot_bits);
-    const uint64_t block = hspz_tcf_block(hash, plan->blocks);
-    const uint64_t other = hspz_tcf_other(block, tag, plan->blocks);
-    return (block < other ? block : other) << 32 | tag;
+    const struct hspz_tcf_windows w =
+        hspz_tcf_windows_of(plan->blocks, plan->spec.slot_bits, plan->spec.block_slots);
+    const uint32_t block = hspz_tcf_block(hash, w.blocks);
+    return hspz_tcf_word(block, hspz_tcf_other(block, tag, w), tag);
 }
 
 /* Equal for keys that are equal to the filter. */
@@ -452,59 +457,80 @@ test_equal_keys_of_one_call_are_told_apart(void **state)
     hspz_cuda_engine.close(&engine);
 }
 
+/* Fills a filter in pieces, sorted by window, with some keys taken away between. */
 static void
-test_sorted_tcf_inserts_lose_nothing(void **state)
+exercise_sorted_tcf(struct pair *pair, const uint64_t *keys, const uint64_t *values, size_t count,
+                    uint64_t *random)
+{
+    for (size_t at = 0; at < count;) {
+        const size_t more = 1 + test_random(random) % (count - at);
+        struct hspz_cuda_filter_result result = run_on_device(
+            pair, HSPZ_FILTER_INSERT, keys + at, values + at, more, HSPZ_CUDA_FILTER_BULK, NULL);
+        struct hspz_filter_call call = {
+            .op = HSPZ_FILTER_INSERT, .keys = keys + at, .values = values + at, .count = more};
+        assert_int_equal(pair->ops[1]->run(pair->filter[1], &call, NULL), HSPZ_OK);
+        assert_int_equal(result.yes, more);
+        assert_int_equal(result.refused, 0);
+        check_tcf_content(pair, keys, count);
+        /* Also keys that are not there. */
+        call.op = HSPZ_FILTER_DELETE;
+        call.values = NULL;
+        call.count = count - at < more + 9 ? count - at : more + 9;
+        call.keys += call.count / 2;
+        call.count -= call.count / 2;
+        result = run_on_device(pair, HSPZ_FILTER_DELETE, call.keys, NULL, call.count,
+                               HSPZ_CUDA_FILTER_BULK, NULL);
+        assert_int_equal(pair->ops[1]->run(pair->filter[1], &call, NULL), HSPZ_OK);
+        assert_int_equal(result.yes, call.yes_count);
+        assert_int_equal(result.refused, 0);
+        check_tcf_content(pair, keys, count);
+        at += more;
+    }
+}
+
+static void
+test_sorted_tcf_calls_do_as_the_cpu(void **state)
 {
     const bool quick = *(const bool *)*state;
     struct hspz_engine *engine = open_engine(UINT64_C(1) << 30);
     uint64_t random = 17;
     for (unsigned c = 0; c < (quick ? 6u : 36u); c++) {
-        static const uint64_t slots[] = {1, 2000, 70000, 1 << 16};
-        static const unsigned tags[] = {16, 8, 32};
+        static const uint64_t slots[] = {1, 2000, 70000, 1 << 16, 100000};
+        static const unsigned tags[] = {16, 8, 32}, values[] = {0, 16, 5, 7};
         struct pair pair =
             open_pair(engine, (struct hspz_filter_spec){.kind = HSPZ_FILTER_TCF,
-                                                        .slots = slots[c % 4],
+                                                        .slots = slots[c % 5],
                                                         .slot_bits = tags[c % 3],
+                                                        .value_bits = values[c % 4],
                                                         .seed = test_random(&random)});
         const size_t count = pair.plan.full_slots;
-        uint64_t *keys = malloc(count * sizeof(*keys));
+        uint64_t *keys = malloc(count * sizeof(*keys)), *with = malloc(count * sizeof(*with));
         for (size_t i = 0; i < count; i++) {
             keys[i] = test_random(&random) % (c % 5 == 0 ? 5 * count / 4 : UINT64_MAX);
+            with[i] = value_for(&pair.plan, keys[i]);
         }
-        /* In pieces, with some taken away between. */
-        for (size_t at = 0; at < count;) {
-            const size_t more = 1 + test_random(&random) % (count - at);
-            const struct hspz_cuda_filter_result result =
-                insert_on_device(&pair, keys + at, more, HSPZ_CUDA_FILTER_BULK, NULL);
-            struct hspz_filter_call call = {
-                .op = HSPZ_FILTER_INSERT, .keys = keys + at, .count = more};
-            assert_int_equal(pair.ops[1]->run(pair.filter[1], &call, NULL), HSPZ_OK);
-            assert_int_equal(result.yes, more);
-            assert_int_equal(result.refused, 0);
-            check_tcf_content(&pair, keys, count);
-            call.op = HSPZ_FILTER_DELETE;
-            call.count = more / 3;
-            for (int i = 0; i < 2; i++) {
-                assert_int_equal(pair.ops[i]->run(pair.filter[i], &call, NULL), HSPZ_OK);
-                assert_int_equal(call.yes_count, more / 3);
-            }
-            at += more;
-        }
-        check_tcf_content(&pair, keys, count);
+        exercise_sorted_tcf(&pair, keys, with, count, &random);
         check_tcf_entries(&pair);
         free(keys);
+        free(with);
         close_pair(&pair);
     }
-    /* Any number of equal keys: what does not fit is refused. */
+    /* Any number of equal keys: what does not fit is refused, and as many are taken away. */
     struct pair pair = open_pair(
         engine, (struct hspz_filter_spec){.kind = HSPZ_FILTER_TCF, .slots = 5000, .seed = 1});
     enum { SAME = 140000 };
+    const size_t same = quick ? 2000 : SAME, most = 32 + pair.plan.spare_slots;
     uint64_t *keys = calloc(SAME, sizeof(*keys));
-    const size_t most = 32 + pair.plan.spare_slots;
-    const struct hspz_cuda_filter_result result =
-        insert_on_device(&pair, keys, quick ? 2000 : SAME, HSPZ_CUDA_FILTER_BULK, NULL);
-    assert_int_equal(result.yes, most);
-    assert_int_equal(result.refused, (quick ? 2000 : SAME) - most);
+    for (int round = 0; round < 2; round++) {
+        struct hspz_cuda_filter_result result =
+            run_on_device(&pair, HSPZ_FILTER_INSERT, keys, NULL, same, HSPZ_CUDA_FILTER_BULK, NULL);
+        assert_int_equal(result.yes, most);
+        assert_int_equal(result.refused, same - most);
+        result =
+            run_on_device(&pair, HSPZ_FILTER_DELETE, keys, NULL, same, HSPZ_CUDA_FILTER_BULK, NULL);
+        assert_int_equal(result.yes, most);
+        assert_int_equal(result.refused, 0);
+    }
     free(keys);
     close_pair(&pair);
     hspz_cuda_engine.close(&engine);
@@ -775,7 +801,7 @@ main(int argc, char **argv)
         cmocka_unit_test(test_bloom_filters_take_absent_keys_and_merge),
         cmocka_unit_test_prestate(test_tcf_filters_answer_as_the_cpu, &quick),
         cmocka_unit_test(test_a_full_tcf_says_what_went_in_and_loses_nothing),
-        cmocka_unit_test_prestate(test_sorted_tcf_inserts_lose_nothing, &quick),
+        cmocka_unit_test_prestate(test_sorted_tcf_calls_do_as_the_cpu, &quick),
         cmocka_unit_test(test_equal_keys_of_one_call_are_told_apart),
         cmocka_unit_test(test_one_kernel_may_do_everything_at_once),
         cmocka_unit_test(test_groups_of_threads_do_as_single_ones),

@@ -11,7 +11,7 @@ extern "C" {
  * tags in blocks of 16. Of `keys`, the first third is in the filter and stays; the second is in it
  * and is taken away; the third is not and goes in. wrong[] counts: keys that stay and were not
  * found [0], keys not found after their insert [1], that could not be taken away [2], and how many
- * of a key that several bring went in [3]. */
+ * of a key that several bring went in [3]. The filter has 128 blocks at least. */
 cudaError_t user_launch_mixed(const struct hspz_cuda_tcf *tcf, const uint64_t *keys, uint32_t third,
                               const uint64_t *shared, uint32_t shared_count,
                               unsigned long long *wrong, cudaStream_t stream);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/filter.h"
+#include "engine/filter_hash.h"
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
@@ -12,12 +13,14 @@
 extern "C" {
 #endif
 
-/* How keys are inserted. */
+/* How keys are worked on. */
 enum hspz_cuda_filter_way {
     HSPZ_CUDA_FILTER_AUTO,
     HSPZ_CUDA_FILTER_POINT, /* a thread a key, each by itself */
-    HSPZ_CUDA_FILTER_BULK /* sorted by region of the filter, where that can be done: without values,
-                             tcf without `yes` and with blocks of 16 slots; bloom up to 2^32 bits */
+    /* Sorted by region of the filter, where that can be done. tcf: inserts and deletes without
+     * `yes` and `found`, of blocks of 16 slots of 8, 16 or 32 bits, whose values go into 64 bits
+     * together with the tag and the block's number. bloom: without values, up to 2^32 bits. */
+    HSPZ_CUDA_FILTER_BULK
 };
 
 /* What calls come to; they add to it. */
@@ -47,6 +50,7 @@ struct hspz_cuda_filter_counts {
     unsigned long long total, total_high, used;            /* gqf, sqf, rsqf */
     unsigned long long damaged;                            /* by a check */
     unsigned long long chunks[HSPZ_CUDA_FILTER_CHUNK + 1]; /* of n bits set */
+    unsigned long long spare; /* tcf: keys in the backing table, when nobody is at work on it */
 };
 
 /* ---- keys by region ---- */
@@ -119,24 +123,38 @@ cudaError_t hspz_cuda_launch_bloom_merge(const struct hspz_cuda_bloom *bloom,
 
 struct hspz_cuda_tcf {
     uint32_t *tags;              /* aligned to 128 bytes */
-    uint64_t *values;            /* value_bits a slot; those of the backing table behind */
-    unsigned long long *backing; /* lower block << 32 | tag */
+    uint64_t *values;            /* of the first block's slots */
+    uint64_t *spare_values;      /* of the backing table */
+    unsigned long long *backing; /* hspz_tcf_word */
     /* HSPZ_CUDA_TCF_LOCKS, all zero: those of keys that go in if absent, then those of tags that
      * lie in two words. NULL: needed are none (no such insert, and no tags of 12 bits). */
     uint32_t *locks;
-    uint64_t blocks, backing_slots, salt;
+    struct hspz_tcf_windows windows;
+    uint32_t backing_slots;
+    uint32_t block_words;      /* from a block's tags to the next one's, in 32 bits */
+    uint32_t value_block_bits; /* from a block's values to the next one's */
     unsigned slot_bits, block_slots, value_bits;
+    /* Of the word that stands for a key where many are inserted: block << this | value << slot_bits
+     * | tag. Less than the two have together: it does not fit. */
+    unsigned word_shift;
+    uint64_t salt;
     struct hspz_cuda_filter_counts *counts;
 };
 
 /* An if-absent insert leaves `found` alone. */
 cudaError_t hspz_cuda_launch_tcf(const struct hspz_cuda_tcf *tcf,
                                  const struct hspz_cuda_filter_call *call, cudaStream_t stream);
-/* Inserts the call's keys, which were sorted: blocks of 16 slots of 8, 16 or 32 bits. */
+/* A word for each of the call's keys; for blocks of 16 slots of 8, 16 or 32 bits. */
+cudaError_t hspz_cuda_launch_tcf_words(const struct hspz_cuda_tcf *tcf,
+                                       const struct hspz_cuda_filter_call *call,
+                                       const struct hspz_cuda_filter_sorted *sorted,
+                                       cudaStream_t stream);
+/* Inserts or deletes the call's keys by these, which were sorted by window; with one window, in any
+ * order. */
 cudaError_t hspz_cuda_launch_tcf_sorted(const struct hspz_cuda_tcf *tcf,
                                         const struct hspz_cuda_filter_call *call,
                                         const struct hspz_cuda_filter_sorted *sorted,
-                                        unsigned multiprocessors, cudaStream_t stream);
+                                        cudaStream_t stream);
 /* `found` of an if-absent insert that is over: values of the keys whose bit of `yes` is not set. */
 cudaError_t hspz_cuda_launch_tcf_found(const struct hspz_cuda_tcf *tcf,
                                        const struct hspz_cuda_filter_call *call,

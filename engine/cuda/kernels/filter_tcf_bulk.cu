@@ -1,177 +1,370 @@
-/* Two-choice filters: many keys, in the order of their first blocks.
+/* Two-choice filters: inserts of many keys, window by window.
  *
- *   fill   a thread block has a region of blocks in shared memory; keys take free slots there while
- * a block is less than three quarters full; a key's slot is given by how many came to its block
- * before it. The others are left: rest   they look at both blocks, a thread a key, as keys that
- * come alone */
+ *   words     what is needed of each key, in 64 bits
+ *   windows   a thread block has a window of blocks in shared memory. Which slots are free is a
+ *             word a block; a key takes one by swapping it, so that of the keys of a block each
+ * sees what the one before it has left, and the choice between two blocks is as good as if the keys
+ * came one after the other overflow  the keys whose blocks are full go to the backing table */
 #include "engine/cuda/kernels/filter.cuh"
 #include "engine/cuda/kernels/filter_tcf.cuh"
 
 #define SLOTS 16u
-#define FILL 9u
-#define PRIME UINT64_C(2654435761) /* more than there are keys */
-#define WIDE_BLOCKS 256u           /* of a region whose keys come in any order, as good as all */
-#define SEEN_SHIFT 16 /* of a block's state: keys that came; below it, the free slots */
+#define WINDOW_THREADS 1024u
+#define OVERFLOW_GRID 64u
+#define STATIC_BYTES_MAX (48u << 10) /* what a thread block can have unasked */
 
-/* The n-th slot of the set, in order. */
-static __device__ __forceinline__ uint32_t
-nth_slot(uint32_t slots, uint32_t n)
+extern __shared__ uint4 tcf_window[];
+
+/* ---- words ---- */
+
+template <unsigned TAG>
+static __global__ void
+__launch_bounds__(FILTER_THREADS)
+    tcf_words(struct hspz_cuda_tcf tcf, struct hspz_cuda_filter_call call, unsigned long long *out)
 {
-    if (slots == (1u << SLOTS) - 1) {
-        return n;
+    const uint64_t i = filter_index();
+    if (i < call.count) {
+        const uint64_t hash = hspz_filter_hash(filter_key(call, i), tcf.salt);
+        const uint64_t ones = (1ull << tcf.value_bits) - 1;
+        const uint64_t value = call.values != NULL ? __ldcs(call.values + i) & ones : 0;
+        out[i] = (uint64_t)hspz_tcf_block(hash, tcf.windows.blocks) << tcf.word_shift |
+                 value << TAG | hspz_tcf_tag(hash, TAG);
     }
-    for (; n > 0; n--) {
-        slots &= slots - 1;
-    }
-    return (uint32_t)__ffs((int)slots) - 1;
 }
+
+static __device__ __forceinline__ uint64_t
+word_value(const struct hspz_cuda_tcf &tcf, uint64_t word, unsigned tag_bits)
+{
+    return word >> tag_bits & ((1ull << tcf.value_bits) - 1);
+}
+
+/* ---- windows ---- */
 
 template <typename FIELD>
 static __device__ __forceinline__ uint32_t
-free_slots(const FIELD *tags)
+free_slots(const uint4 *block)
 {
+    constexpr uint32_t fields = 4 / sizeof(FIELD);
     uint32_t slots = 0;
 #pragma unroll
-    for (uint32_t s = 0; s < SLOTS; s++) {
-        slots |= (uint32_t)(tags[s] < HSPZ_TCF_TAGS) << s;
+    for (uint32_t q = 0; q < SLOTS * sizeof(FIELD) / 16; q++) {
+        const uint4 four = block[q];
+        const uint32_t words[] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (uint32_t s = 0; s < 4 * fields; s++) {
+            const FIELD code = (FIELD)(words[s / fields] >> s % fields * 8 * sizeof(FIELD));
+            slots |= (uint32_t)(code < HSPZ_TCF_TAGS) << (q * 4 * fields + s);
+        }
     }
     return slots;
 }
 
+/* Between the filter and shared memory, where blocks follow one another; 16 bytes at a time. */
+template <bool BACK>
+static __device__ __forceinline__ void
+move_window(const struct hspz_cuda_tcf &tcf, uint32_t first, uint32_t blocks, uint32_t block_quads)
+{
+    uint4 *const there = (uint4 *)(tcf.tags + (uint64_t)first * tcf.block_words);
+    const uint32_t stride = tcf.block_words / 4;
+    for (uint32_t i = threadIdx.x; i < blocks * block_quads; i += WINDOW_THREADS) {
+        uint4 *const at = there + i / block_quads * stride + i % block_quads;
+        if (BACK) {
+            *at = tcf_window[i];
+        } else {
+            tcf_window[i] = *at;
+        }
+    }
+}
+
+/* Takes a slot of one of the blocks, of which `open` has the free ones. SLOTS: there is none. */
+static __device__ __forceinline__ uint32_t
+take_slot(uint32_t *open, uint32_t a, uint32_t b, uint32_t *block)
+{
+    for (;;) {
+        const uint32_t free_a = ((volatile uint32_t *)open)[a];
+        const uint32_t free_b = ((volatile uint32_t *)open)[b];
+        const uint32_t size_a = (uint32_t)__popc(free_a);
+        const bool second = 4 * size_a <= SLOTS && (uint32_t)__popc(free_b) > size_a;
+        const uint32_t free_now = second ? free_b : free_a;
+        *block = second ? b : a;
+        if (free_now == 0) {
+            return SLOTS;
+        }
+        /* The lowest one, so the last slot comes last. */
+        if (atomicCAS(open + *block, free_now, free_now & (free_now - 1)) == free_now) {
+            return (uint32_t)__ffs((int)free_now) - 1;
+        }
+    }
+}
+
 /* Lanes of a warp append theirs together. */
 static __device__ __forceinline__ void
-leave(const struct hspz_cuda_filter_sorted &sorted, bool mine, uint64_t hash)
+leave(const struct hspz_cuda_filter_sorted &sorted, bool mine, uint64_t word)
 {
     const uint32_t lanes = __ballot_sync(FILTER_FULL_WARP, mine), lane = threadIdx.x & 31;
+    if (lanes == 0) {
+        return;
+    }
     unsigned long long at = 0;
-    if (lane == 0 && lanes != 0) {
+    if (lane == 0) {
         at = atomicAdd(sorted.left, (unsigned long long)__popc(lanes));
     }
     at = __shfl_sync(FILTER_FULL_WARP, at, 0);
     if (mine) {
-        ((unsigned long long *)sorted.data[1])[at + __popc(lanes & ((1u << lane) - 1))] = hash;
+        ((unsigned long long *)sorted.data[1])[at + __popc(lanes & ((1u << lane) - 1))] = word;
     }
+}
+
+/* The window of a thread block, and the words of its keys. */
+struct tcf_window_of {
+    uint32_t first, blocks;
+    uint32_t begin, end;
+};
+
+static __device__ __forceinline__ tcf_window_of
+find_window(const struct hspz_cuda_tcf &tcf, const struct hspz_cuda_filter_sorted &sorted)
+{
+    const bool last = blockIdx.x + 1 == sorted.regions;
+    return {blockIdx.x * tcf.windows.size, last ? tcf.windows.last_size : tcf.windows.size,
+            blockIdx.x == 0 ? 0 : sorted.starts[blockIdx.x],
+            last ? (uint32_t)sorted.count : sorted.starts[blockIdx.x + 1]};
+}
+
+/* Does `work` for the words of a window; it gets a word, and says 1, 0, or TCF_LEFT: the word is to
+ * be left for the kernel behind this one. The sum of what it says, for thread 0. */
+#define TCF_LEFT 2u
+template <typename WORK>
+static __device__ __forceinline__ unsigned long long
+for_window(const struct hspz_cuda_filter_sorted &sorted, const tcf_window_of &window, WORK work)
+{
+    __shared__ uint32_t sum;
+    const unsigned long long *words = (const unsigned long long *)sorted.data[0];
+    uint32_t mine = 0, i = window.begin + threadIdx.x;
+    uint64_t word = i < window.end ? __ldcs(words + i) : 0;
+    if (threadIdx.x == 0) {
+        sum = 0;
+    }
+    __syncthreads();
+    for (uint32_t any = window.begin; any < window.end; any += WINDOW_THREADS) {
+        const bool here = i < window.end;
+        const uint64_t now = word;
+        i += WINDOW_THREADS;
+        word = i < window.end ? __ldcs(words + i) : 0;
+        const uint32_t answer = here ? work(now) : 0;
+        mine += answer == 1;
+        leave(sorted, answer == TCF_LEFT, now);
+    }
+    if (mine > 0) {
+        atomicAdd(&sum, mine);
+    }
+    __syncthreads();
+    return sum;
 }
 
 template <typename FIELD>
 static __global__ void
-__launch_bounds__(REGION_THREADS)
+__launch_bounds__(WINDOW_THREADS)
     tcf_fill(struct hspz_cuda_tcf tcf, struct hspz_cuda_filter_call call,
              struct hspz_cuda_filter_sorted sorted)
 {
-    constexpr uint32_t block_bytes = SLOTS * sizeof(FIELD);
-    constexpr uint32_t most = HSPZ_CUDA_FILTER_REGION_BYTES / block_bytes;
-    __shared__ __align__(16) FIELD tags[most * SLOTS];
-    __shared__ uint32_t state[most];
-    const unsigned long long *hashes = (const unsigned long long *)sorted.data[0];
-    const filter_region region = filter_region_of(sorted, blockIdx.x, tcf.blocks);
-    if (region.begin_key == region.end_key) {
+    constexpr unsigned tag_bits = 8 * sizeof(FIELD);
+    constexpr uint32_t block_quads = SLOTS * sizeof(FIELD) / 16;
+    const tcf_window_of window = find_window(tcf, sorted);
+    FIELD *const tags = (FIELD *)tcf_window;
+    uint32_t *const open = (uint32_t *)(tcf_window + window.blocks * block_quads);
+    if (window.begin == window.end) {
         return;
     }
-    const uint32_t blocks = (uint32_t)(region.end - region.first);
-    const uint32_t quads = blocks * block_bytes / 16;
-    uint4 *const own = (uint4 *)tcf.tags + region.first * block_bytes / 16;
-    filter_move((uint4 *)tags, own, quads);
+    move_window<false>(tcf, window.first, window.blocks, block_quads);
     __syncthreads();
-    for (uint32_t b = threadIdx.x; b < blocks; b += REGION_THREADS) {
-        state[b] = free_slots(tags + b * SLOTS);
+    for (uint32_t b = threadIdx.x; b < window.blocks; b += WINDOW_THREADS) {
+        open[b] = free_slots<FIELD>(tcf_window + b * block_quads);
     }
-    __syncthreads();
-    uint32_t went_in = 0;
-    const uint32_t count = region.end_key - region.begin_key;
-    for (uint32_t begin = 0; begin < count; begin += REGION_THREADS) {
-        const uint32_t i = begin + threadIdx.x;
-        const bool here = i < count;
-        const uint64_t hash = here ? __ldcs(hashes + region.begin_key + i) : 0;
-        const uint64_t block = hspz_tcf_block(hash, tcf.blocks);
-        bool in = false;
-        if (here && block >= region.first && block < region.end) {
-            const uint32_t b = (uint32_t)(block - region.first);
-            const uint32_t slots = state[b] & ((1u << SLOTS) - 1);
-            /* Not counted any further than needed: any number of keys may be of one block. */
-            uint32_t before = state[b] >> SEEN_SHIFT;
-            if (before < SLOTS) {
-                before = atomicAdd(&state[b], 1u << SEEN_SHIFT) >> SEEN_SHIFT;
-            }
-            in = (uint32_t)__popc(slots) > before + (SLOTS - FILL);
-            if (in) {
-                tags[b * SLOTS + nth_slot(slots, before)] =
-                    (FIELD)hspz_tcf_tag(hash, 8 * sizeof(FIELD));
+    const unsigned long long all = for_window(sorted, window, [&](uint64_t word) {
+        const uint32_t block = (uint32_t)(word >> tcf.word_shift), tag = (FIELD)word;
+        const uint32_t other = hspz_tcf_other(block, tag, tcf.windows);
+        uint32_t to;
+        const uint32_t slot = take_slot(open, block - window.first, other - window.first, &to);
+        if (slot == SLOTS) {
+            return TCF_LEFT;
+        }
+        tags[to * SLOTS + slot] = (FIELD)tag;
+        tcf_set_value<SLOTS>(tcf, (uint64_t)(window.first + to) * SLOTS + slot,
+                             word_value(tcf, word, tag_bits));
+        return 1u;
+    });
+    move_window<true>(tcf, window.first, window.blocks, block_quads);
+    if (threadIdx.x == 0 && all > 0) {
+        atomicAdd(&tcf.counts->entries, all);
+        if (call.result != NULL) {
+            atomicAdd(&call.result->yes, all);
+        }
+    }
+}
+
+template <unsigned TAG>
+static __device__ __forceinline__ tcf_block<TAG, SLOTS>
+window_block(uint32_t block)
+{
+    constexpr uint32_t block_quads = tcf_block<TAG, SLOTS>::WORDS / 4;
+    tcf_block<TAG, SLOTS> made;
+#pragma unroll
+    for (uint32_t q = 0; q < block_quads; q++) {
+        const uint4 four = tcf_window[block * block_quads + q];
+        made.word[4 * q] = four.x;
+        made.word[4 * q + 1] = four.y;
+        made.word[4 * q + 2] = four.z;
+        made.word[4 * q + 3] = four.w;
+    }
+    return made;
+}
+
+/* Takes a tag away from one of two blocks. */
+template <unsigned TAG>
+static __device__ __forceinline__ uint32_t
+clear_tag(uint32_t a, uint32_t b, uint32_t tag)
+{
+    for (;;) {
+        tcf_block<TAG, SLOTS> block = window_block<TAG>(a);
+        uint32_t at = a;
+        if (!tcf_has(block, tag)) {
+            const bool open = tcf_open(block);
+            at = b;
+            block = window_block<TAG>(b);
+            if (!tcf_has(block, tag)) {
+                return open || tcf_open(block) ? 0 : TCF_LEFT;
             }
         }
-        went_in += in;
-        leave(sorted, here && !in, hash);
-    }
-    __syncthreads();
-    filter_move(own, (const uint4 *)tags, quads);
-    if (went_in > 0) {
-        atomicAdd(&tcf.counts->entries, (unsigned long long)went_in);
-        if (call.result != NULL) {
-            atomicAdd(&call.result->yes, (unsigned long long)went_in);
+        const unsigned bit = tcf_lowest(tcf_tagged(block, tag));
+        const tcf_field field = tcf_where<TAG, SLOTS>(bit);
+        const uint32_t code = bit == tcf_last<TAG, SLOTS>() ? HSPZ_TCF_TOMBSTONE : HSPZ_TCF_EMPTY;
+        const uint32_t old = tcf_word(block, field.word);
+        const uint32_t wanted = (old & ~(block.ONES << field.shift)) | code << field.shift;
+        if (atomicCAS((uint32_t *)tcf_window + at * block.WORDS + field.word, old, wanted) == old) {
+            return 1;
         }
     }
 }
 
 template <unsigned TAG>
 static __global__ void
-__launch_bounds__(FILTER_THREADS)
-    tcf_rest(struct hspz_cuda_tcf tcf, struct hspz_cuda_filter_call call,
-             struct hspz_cuda_filter_sorted sorted)
+__launch_bounds__(WINDOW_THREADS)
+    tcf_clear(struct hspz_cuda_tcf tcf, struct hspz_cuda_filter_call call,
+              struct hspz_cuda_filter_sorted sorted)
 {
-    const unsigned long long *hashes = (const unsigned long long *)sorted.data[1];
-    const uint64_t count = *sorted.left, stride = (uint64_t)gridDim.x * FILTER_THREADS;
-    unsigned long long went_in = 0, refused = 0;
-    /* Neighbours share their reads of the list where that does no harm. */
-    const uint32_t together = tcf.blocks / sorted.regions >= WIDE_BLOCKS ? 32 : 1;
-    const uint64_t chunks = (count + together - 1) / together;
-    for (uint64_t t = filter_index(); t / together < chunks; t += stride) {
-        const uint64_t i = t / together * PRIME % chunks * together + t % together;
-        if (i < count) {
-            const tcf_place place = tcf_place_of_hash<TAG>(tcf, __ldcs(hashes + i));
-            const bool in = tcf_insert_place<TAG, SLOTS>(tcf, place, 0);
-            went_in += in;
-            refused += !in;
+    constexpr uint32_t block_quads = tcf_block<TAG, SLOTS>::WORDS / 4;
+    const tcf_window_of window = find_window(tcf, sorted);
+    if (window.begin == window.end) {
+        return;
+    }
+    move_window<false>(tcf, window.first, window.blocks, block_quads);
+    const unsigned long long all = for_window(sorted, window, [&](uint64_t word) {
+        const uint32_t block = (uint32_t)(word >> tcf.word_shift);
+        const uint32_t tag = (uint32_t)word & tcf_block<TAG, SLOTS>::ONES;
+        const uint32_t other = hspz_tcf_other(block, tag, tcf.windows);
+        return clear_tag<TAG>(block - window.first, other - window.first, tag);
+    });
+    move_window<true>(tcf, window.first, window.blocks, block_quads);
+    if (threadIdx.x == 0 && all > 0) {
+        atomicAdd(&tcf.counts->entries, 0 - all);
+        if (call.result != NULL) {
+            atomicAdd(&call.result->yes, all);
         }
     }
-    if (went_in > 0) {
-        atomicAdd(&tcf.counts->entries, went_in);
+}
+
+/* ---- overflow ---- */
+
+template <unsigned TAG, bool ERASE>
+static __global__ void
+__launch_bounds__(FILTER_THREADS)
+    tcf_overflow(struct hspz_cuda_tcf tcf, struct hspz_cuda_filter_call call,
+                 struct hspz_cuda_filter_sorted sorted)
+{
+    __shared__ unsigned long long sums[2];
+    const unsigned long long *words = (const unsigned long long *)sorted.data[1];
+    const uint64_t count = *sorted.left, stride = (uint64_t)gridDim.x * FILTER_THREADS;
+    unsigned long long yes = 0, no = 0;
+    if (threadIdx.x < 2) {
+        sums[threadIdx.x] = 0;
     }
-    if (call.result != NULL && went_in + refused > 0) {
-        atomicAdd(&call.result->yes, went_in);
-        atomicAdd(&call.result->refused, refused);
+    __syncthreads();
+    for (uint64_t i = filter_index(); i < count; i += stride) {
+        const uint64_t word = words[i];
+        const uint32_t block = (uint32_t)(word >> tcf.word_shift);
+        const uint32_t tag = (uint32_t)word & tcf_block<TAG, SLOTS>::ONES;
+        const uint64_t key = hspz_tcf_word(block, hspz_tcf_other(block, tag, tcf.windows), tag);
+        const bool answer = ERASE ? tcf_backing_erase(tcf_backing_of(tcf), key, true)
+                                  : tcf_insert_backing<SLOTS>(tcf, key, word_value(tcf, word, TAG));
+        yes += answer;
+        no += !answer;
+    }
+    if (yes + no > 0) {
+        atomicAdd(&sums[0], yes);
+        atomicAdd(&sums[1], no);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0 && sums[0] + sums[1] > 0) {
+        atomicAdd(&tcf.counts->entries, ERASE ? 0 - sums[0] : sums[0]);
+        if (call.result != NULL) {
+            atomicAdd(&call.result->yes, sums[0]);
+            atomicAdd(&call.result->refused, ERASE ? 0 : sums[1]);
+        }
     }
 }
+
+/* ---- launches ---- */
 
 template <unsigned TAG, typename FIELD>
 static cudaError_t
 launch(const struct hspz_cuda_tcf *tcf, const struct hspz_cuda_filter_call *call,
-       const struct hspz_cuda_filter_sorted *sorted, unsigned multiprocessors, cudaStream_t stream)
+       const struct hspz_cuda_filter_sorted *sorted, cudaStream_t stream)
 {
-    const auto fill = tcf_fill<FIELD>;
-    const auto rest = tcf_rest<TAG>;
-    const unsigned all = filter_grid(call->count), some = multiprocessors * 8;
-    const unsigned grid = all < some ? all : some;
-    fill<<<sorted->regions, REGION_THREADS, 0, stream>>>(*tcf, *call, *sorted);
-    const cudaError_t error = cudaGetLastError();
-    if (error != cudaSuccess) {
-        return error;
+    const bool erase = call->op == HSPZ_FILTER_DELETE;
+    const auto windows = erase ? tcf_clear<TAG> : tcf_fill<FIELD>;
+    const auto overflow = erase ? tcf_overflow<TAG, true> : tcf_overflow<TAG, false>;
+    /* The last window is the largest. */
+    const size_t bytes = tcf->windows.last_size * (SLOTS * sizeof(FIELD) + sizeof(uint32_t));
+    cudaError_t error = cudaSuccess;
+    if (bytes > STATIC_BYTES_MAX) {
+        error =
+            cudaFuncSetAttribute(windows, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     }
-    rest<<<grid, FILTER_THREADS, 0, stream>>>(*tcf, *call, *sorted);
+    if (error == cudaSuccess) {
+        windows<<<sorted->regions, WINDOW_THREADS, bytes, stream>>>(*tcf, *call, *sorted);
+        error = cudaGetLastError();
+    }
+    if (error == cudaSuccess) {
+        overflow<<<OVERFLOW_GRID, FILTER_THREADS, 0, stream>>>(*tcf, *call, *sorted);
+        error = cudaGetLastError();
+    }
+    return error;
+}
+
+extern "C" cudaError_t
+hspz_cuda_launch_tcf_words(const struct hspz_cuda_tcf *tcf,
+                           const struct hspz_cuda_filter_call *call,
+                           const struct hspz_cuda_filter_sorted *sorted, cudaStream_t stream)
+{
+    const unsigned grid = filter_grid(call->count);
+    const auto kernel = tcf->slot_bits == 8    ? tcf_words<8>
+                        : tcf->slot_bits == 16 ? tcf_words<16>
+                                               : tcf_words<32>;
+    kernel<<<grid, FILTER_THREADS, 0, stream>>>(*tcf, *call, (unsigned long long *)sorted->data[0]);
     return cudaGetLastError();
 }
 
 extern "C" cudaError_t
 hspz_cuda_launch_tcf_sorted(const struct hspz_cuda_tcf *tcf,
                             const struct hspz_cuda_filter_call *call,
-                            const struct hspz_cuda_filter_sorted *sorted, unsigned multiprocessors,
-                            cudaStream_t stream)
+                            const struct hspz_cuda_filter_sorted *sorted, cudaStream_t stream)
 {
     switch (tcf->slot_bits) {
     case 8:
-        return launch<8, uint8_t>(tcf, call, sorted, multiprocessors, stream);
+        return launch<8, uint8_t>(tcf, call, sorted, stream);
     case 16:
-        return launch<16, uint16_t>(tcf, call, sorted, multiprocessors, stream);
+        return launch<16, uint16_t>(tcf, call, sorted, stream);
     default:
-        return launch<32, uint32_t>(tcf, call, sorted, multiprocessors, stream);
+        return launch<32, uint32_t>(tcf, call, sorted, stream);
     }
 }

@@ -4,7 +4,8 @@
  *
  * A group is a cooperative_groups::thread_block_tile of a power of two of threads, or what has its
  * thread_rank, num_threads (constant), shfl, shfl_xor and ballot. The contract is that of
- * engine/cuda/kernels/filter_tcf.cuh; both may work on a filter at the same time. */
+ * engine/cuda/kernels/filter_tcf.cuh, but that half as many groups as there are blocks may be
+ * inserting at a time; both may work on a filter at the same time. */
 #pragma once
 
 #include "engine/cuda/kernels/filter_tcf.cuh"
@@ -25,7 +26,7 @@ template <unsigned TAG, unsigned SLOTS, typename GROUP> struct tcf_share {
 
 template <unsigned TAG, unsigned SLOTS, typename GROUP>
 static __device__ __forceinline__ tcf_share<TAG, SLOTS, GROUP>
-tcf_share_load(const GROUP &group, const struct hspz_cuda_tcf &tcf, uint64_t block)
+tcf_share_load(const GROUP &group, const struct hspz_cuda_tcf &tcf, uint32_t block)
 {
     using share = tcf_share<TAG, SLOTS, GROUP>;
     share made;
@@ -65,8 +66,8 @@ tcf_share_count(const GROUP &group, const tcf_share<TAG, SLOTS, GROUP> &mine, ui
 }
 
 /* Gives one slot of the block whose code is `code`, as far as `care` goes, another one; its number
- * in the block, or SLOTS: there is none. An empty slot beside it (in its word) turns `instead` into
- * an empty one. */
+ * in the block, or SLOTS: there is none. The last slot comes last, and gets a tombstone for an
+ * empty code. */
 template <unsigned TAG, unsigned SLOTS, typename GROUP>
 static __device__ __forceinline__ unsigned
 tcf_share_swap(const GROUP &group, tcf_share<TAG, SLOTS, GROUP> &mine, uint32_t code, uint32_t care,
@@ -94,19 +95,16 @@ tcf_share_swap(const GROUP &group, tcf_share<TAG, SLOTS, GROUP> &mine, uint32_t 
         unsigned slot = SLOTS;
         if (rank == leader) {
             const unsigned shift = (unsigned)__ffs((int)flags) - TAG;
-            const uint32_t empty =
-                tcf_share_equal<share>(word, HSPZ_TCF_EMPTY, share::ONES) & ~(flags & (0 - flags));
+            const unsigned in = ((which * share::LANES + rank) * 32 + shift) / TAG;
             const uint32_t to =
-                instead == HSPZ_TCF_TOMBSTONE && empty != 0 ? HSPZ_TCF_EMPTY : instead;
+                instead == HSPZ_TCF_EMPTY && in == SLOTS - 1 ? HSPZ_TCF_TOMBSTONE : instead;
             const uint32_t wanted = (word & ~(share::ONES << shift)) | to << shift;
             const uint32_t got = atomicCAS(mine.at + which * share::LANES, word, wanted);
 #pragma unroll
             for (unsigned i = 0; i < share::WORDS; i++) {
                 mine.word[i] = i == which ? (got == word ? wanted : got) : mine.word[i];
             }
-            if (got == word) {
-                slot = ((which * share::LANES + rank) * 32 + shift) / TAG;
-            }
+            slot = got == word ? in : slot;
         }
         slot = group.shfl(slot, (int)leader);
         if (slot != SLOTS) {
@@ -115,15 +113,17 @@ tcf_share_swap(const GROUP &group, tcf_share<TAG, SLOTS, GROUP> &mine, uint32_t 
     }
 }
 
-/* Whether there are empty slots in neither, so that the backing table may have the key. */
+/* Whether the last slots of both are not empty, so that the backing table may have the key. */
 template <unsigned TAG, unsigned SLOTS, typename GROUP>
 static __device__ __forceinline__ bool
 tcf_share_overflowed(const GROUP &group, const tcf_share<TAG, SLOTS, GROUP> &a,
                      const tcf_share<TAG, SLOTS, GROUP> &b)
 {
     using share = tcf_share<TAG, SLOTS, GROUP>;
-    return tcf_share_count(group, a, HSPZ_TCF_EMPTY, share::ONES) == 0 &&
-           tcf_share_count(group, b, HSPZ_TCF_EMPTY, share::ONES) == 0;
+    const uint32_t code_a = a.word[share::WORDS - 1] >> (32 - TAG);
+    const uint32_t code_b = b.word[share::WORDS - 1] >> (32 - TAG);
+    const bool has_last = group.thread_rank() == share::USED - 1;
+    return group.ballot(has_last && code_a != HSPZ_TCF_EMPTY && code_b != HSPZ_TCF_EMPTY) != 0;
 }
 
 /* False: the filter is full. */
@@ -137,7 +137,7 @@ hspz_tcf_group_insert(const GROUP &group, const struct hspz_cuda_tcf &tcf, uint6
     const tcf_place place = tcf_place_of<TAG>(tcf, key);
     share a = tcf_share_load<TAG, SLOTS>(group, tcf, place.block[0]);
     const unsigned free_a = tcf_share_count(group, a, HSPZ_TCF_EMPTY, care);
-    uint64_t block = place.block[0];
+    uint32_t block = place.block[0];
     unsigned in = SLOTS;
     if (4 * free_a > SLOTS) {
         in = tcf_share_swap(group, a, HSPZ_TCF_EMPTY, care, place.tag);
@@ -152,17 +152,15 @@ hspz_tcf_group_insert(const GROUP &group, const struct hspz_cuda_tcf &tcf, uint6
                        : tcf_share_swap(group, a, HSPZ_TCF_EMPTY, care, place.tag);
         }
     }
-    uint64_t slot = block * SLOTS + in;
+    bool went_in = true;
     if (group.thread_rank() == 0) {
         if (in == SLOTS) {
-            slot = tcf_backing_insert(tcf_backing_of(tcf), tcf_backing_word(place));
-            slot = slot == TCF_NONE ? slot : tcf.blocks * SLOTS + slot;
-        }
-        if (slot != TCF_NONE) {
-            tcf_set_value(tcf, slot, value);
+            went_in = tcf_insert_backing<SLOTS>(tcf, tcf_backing_word(place), value);
+        } else {
+            tcf_set_value<SLOTS>(tcf, (uint64_t)block * SLOTS + in, value);
         }
     }
-    return group.shfl(slot, 0) != TCF_NONE;
+    return group.shfl((unsigned)went_in, 0) != 0;
 }
 
 /* Whether it is there; *value: one that it went in with. */
@@ -194,17 +192,17 @@ hspz_tcf_group_find(const GROUP &group, const struct hspz_cuda_tcf &tcf, uint64_
         }
         const uint32_t lanes = (uint32_t)group.ballot(in != SLOTS);
         if (lanes != 0) {
-            slot = place.block[i] * SLOTS + group.shfl(in, __ffs((int)lanes) - 1);
+            slot = (uint64_t)place.block[i] * SLOTS + group.shfl(in, __ffs((int)lanes) - 1);
         }
     }
     if (slot == TCF_NONE && tcf_share_overflowed(group, blocks[0], blocks[1])) {
         if (group.thread_rank() == 0) {
             slot = tcf_backing_find(tcf_backing_of(tcf), tcf_backing_word(place));
-            slot = slot == TCF_NONE ? slot : tcf.blocks * SLOTS + slot;
+            slot = slot == TCF_NONE ? slot : (uint64_t)tcf.windows.blocks * SLOTS + slot;
         }
         slot = group.shfl(slot, 0);
     }
-    *value = slot != TCF_NONE ? tcf_value(tcf, slot) : 0;
+    *value = slot != TCF_NONE ? tcf_value<SLOTS>(tcf, slot) : 0;
     return slot != TCF_NONE;
 }
 
@@ -219,7 +217,7 @@ hspz_tcf_group_erase(const GROUP &group, const struct hspz_cuda_tcf &tcf, uint64
 #pragma unroll
     for (unsigned i = 0; i < 2; i++) {
         blocks[i] = tcf_share_load<TAG, SLOTS>(group, tcf, place.block[i]);
-        if (tcf_share_swap(group, blocks[i], place.tag, share::ONES, HSPZ_TCF_TOMBSTONE) != SLOTS) {
+        if (tcf_share_swap(group, blocks[i], place.tag, share::ONES, HSPZ_TCF_EMPTY) != SLOTS) {
             return true;
         }
     }

@@ -311,6 +311,13 @@ cudaFuncGetAttributes(struct cudaFuncAttributes *, T *)
     return cudaSuccess;
 }
 
+template <typename T>
+cudaError_t
+cudaFuncSetAttribute(T *, enum cudaFuncAttribute, int)
+{
+    return cudaSuccess;
+}
+
 template <typename... PARAMS>
 cudaError_t
 cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(PARAMS...), PARAMS... args)

@@ -3,7 +3,9 @@
 import re
 import sys
 
-LAUNCH = r"(\w+(?:<[^<>;]*>)?)\s*<<<(.*?),\s*(\w+),\s*0,\s*stream>>>\((.*?)\);"
+LAUNCH = r"(\w+(?:<[^<>;]*>)?)\s*<<<(.*?),\s*(\w+),\s*\w+,\s*stream>>>\((.*?)\);"
+
+SHARED = r"extern __shared__ (\w+) (\w+)\[\];"
 
 
 def main():
@@ -11,6 +13,7 @@ def main():
         text = file.read()
     text = re.sub(r"#include <(cub/.*|cooperative_groups\.h)>\n", "", text)
     text = re.sub(LAUNCH, r"soft_launch(\2, \3, [&] { \1(\4); });", text, flags=re.S)
+    text = re.sub(SHARED, r"static thread_local \1 \2[(256 << 10) / sizeof(\1)];", text)
     if "<<<" in text:
         sys.exit("%s: a launch of another form" % sys.argv[1])
     with open(sys.argv[2], "w", encoding="utf-8") as file:
