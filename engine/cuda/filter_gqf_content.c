@@ -316,7 +316,6 @@ enum hspz_status
 hspz_gqf_save(const struct hspz_filter *f, struct hspz_filter_image *out, struct hspz_error *err)
 {
     struct hspz_filter_image image = {0};
-    struct hspz_filter_stats stats;
     struct hspz_gqf_numbers numbers;
     enum hspz_status status = hspz_gqf_numbers_get(f, &numbers, err);
     image_bytes(&f->plan, image.bytes);
@@ -328,16 +327,16 @@ hspz_gqf_save(const struct hspz_filter *f, struct hspz_filter_image *out, struct
     }
     if (status == HSPZ_OK) {
         status = check(f, copy_image(f, image.arrays, image.bytes, true), err);
-        const enum hspz_status waited = hspz_cuda_filter_wait(f, "downloading a filter", NULL);
+        const enum hspz_status waited =
+            hspz_cuda_filter_wait(f, "downloading a filter", status == HSPZ_OK ? err : NULL);
         status = status != HSPZ_OK ? status : waited;
     }
     if (status != HSPZ_OK) {
         hspz_filter_image_fini(&image);
         return status;
     }
-    hspz_cuda_filter_gqf.stats(f, &stats);
     image.entries = numbers.entries;
-    image.total = stats.total;
+    image.total = numbers.total >> 64 != 0 ? UINT64_MAX : (uint64_t)numbers.total;
     *out = image;
     return HSPZ_OK;
 }
