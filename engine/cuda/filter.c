@@ -164,6 +164,7 @@ enum hspz_status
 hspz_cuda_filter_counts_set(struct hspz_filter *f, const struct hspz_cuda_filter_counts *counts,
                             struct hspz_error *err)
 {
+    f->known.is = false;
     const enum hspz_status status = hspz_cuda_check(
         cudaMemcpyAsync(f->counts.data, counts, sizeof(*counts), cudaMemcpyHostToDevice, f->stream),
         f->device->label, "writing a filter's numbers", err);
@@ -193,6 +194,7 @@ hspz_cuda_filter_clear(struct hspz_filter *f, cudaStream_t stream, struct hspz_e
     if (status != HSPZ_OK) {
         return status;
     }
+    f->known = (struct hspz_cuda_filter_known){.is = true};
     cudaError_t error = cudaMemsetAsync(f->counts.data, 0, f->counts.bytes, stream);
     for (int i = 0; i < HSPZ_FILTER_ARRAYS && error == cudaSuccess; i++) {
         error = cudaMemsetAsync(f->arrays[i].data, 0, f->arrays[i].bytes, stream);

@@ -57,6 +57,7 @@ struct hspz_gqf_work {
     uint64_t *bounds;
     struct hspz_cuda_quotient_state *states, *before;
     struct hspz_cuda_quotient_tally *tally;
+    uint64_t *words; /* of parts, behind the tally */
     void *temp;
     size_t temp_bytes;
 };
@@ -74,16 +75,47 @@ HSPZ_MUST_USE enum hspz_status hspz_gqf_check(const struct hspz_gqf_work *w, cud
 HSPZ_MUST_USE enum hspz_status
 hspz_gqf_merge_items(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_items *items,
                      bool write, struct hspz_cuda_quotient_tally *out, struct hspz_error *err);
-/* Few items of an insert into a copy of the old slots, each where it belongs; *placed: all were, as
- * the tally says. */
-HSPZ_MUST_USE enum hspz_status hspz_gqf_place_items(struct hspz_gqf_work *w,
+/* Locks of a filter, in its second array, which is no content of these kinds. All are free between
+ * calls. */
+HSPZ_MUST_USE enum hspz_status hspz_gqf_locks(struct hspz_filter *f, cudaStream_t stream,
+                                              uint32_t **out, struct hspz_error *err);
+/* All of the tally and the words becomes 0. */
+HSPZ_MUST_USE cudaError_t hspz_gqf_clear_tally(const struct hspz_gqf_work *w);
+/* Whether keys need be put in the order of parts only. */
+bool hspz_gqf_is_for_parts(const struct hspz_gqf_work *w, const struct hspz_gqf_needs *needs,
+                           enum hspz_filter_op op);
+/* Items in the order of parts, written if they fit; *merged: they were not too many for a part. The
+ * tally was cleared. Waits. */
+HSPZ_MUST_USE enum hspz_status hspz_gqf_merge_parts(struct hspz_gqf_work *w,
                                                     const struct hspz_cuda_quotient_items *items,
                                                     struct hspz_cuda_quotient_tally *out,
-                                                    bool *placed, struct hspz_error *err);
+                                                    bool *merged, struct hspz_error *err);
+/* The first `count` keys of an insert into a copy of the old slots, each by itself; *placed: they
+ * are few enough for that, and all were. Waits. */
+HSPZ_MUST_USE enum hspz_status hspz_gqf_place_few(struct hspz_gqf_work *w,
+                                                  const struct hspz_cuda_filter_call *call,
+                                                  uint64_t count,
+                                                  struct hspz_cuda_quotient_tally *out,
+                                                  bool *placed, struct hspz_error *err);
 /* What was written is the filter's. */
 HSPZ_MUST_USE enum hspz_status hspz_gqf_take_over(struct hspz_gqf_work *w,
                                                   const struct hspz_cuda_quotient_tally *tally,
                                                   struct hspz_error *err);
+
+/* engine/cuda/filter_gqf_change.c. All calls but queries and counts; of keys that do not fit, as
+ * many as do from the first on. */
+HSPZ_MUST_USE enum hspz_status hspz_gqf_change(struct hspz_filter *f,
+                                               const struct hspz_cuda_filter_call *call,
+                                               cudaStream_t stream, struct hspz_error *err);
+/* The same, unless they do not all fit; then nothing changes. Answers nothing. */
+HSPZ_MUST_USE enum hspz_status hspz_gqf_change_whole(struct hspz_filter *f,
+                                                     const struct hspz_cuda_filter_call *call,
+                                                     cudaStream_t stream, bool *fits,
+                                                     struct hspz_error *err);
+/* Yes to the first `inside` keys, and nothing found. */
+HSPZ_MUST_USE cudaError_t hspz_gqf_clear_answers(const struct hspz_gqf_work *w,
+                                                 const struct hspz_cuda_filter_call *call,
+                                                 uint64_t inside);
 
 /* engine/cuda/filter_gqf_content.c; as in hspz_filter_ops. */
 HSPZ_MUST_USE enum hspz_status hspz_gqf_enumerate(const struct hspz_filter *f, uint64_t *cursor,

@@ -6,6 +6,7 @@
 #define PIECE_MOST (UINT64_C(1) << 30)
 #define PIECE_LEAST (UINT64_C(1) << 12)
 #define SMALL_SHARE 16u
+#define FEW_TRIES 1000u
 
 static uint64_t
 aligned(uint64_t bytes)
@@ -64,14 +65,28 @@ hspz_gqf_numbers_get(const struct hspz_filter *f, struct hspz_gqf_numbers *out,
     return status;
 }
 
+/* As they are when the stream is there. */
 static enum hspz_status
-set_numbers(struct hspz_filter *f, const struct hspz_gqf_numbers *numbers, struct hspz_error *err)
+numbers_behind(const struct hspz_filter *f, cudaStream_t stream, struct hspz_gqf_numbers *out,
+               struct hspz_error *err)
 {
-    const struct hspz_cuda_filter_counts counts = {.entries = numbers->entries,
-                                                   .used = numbers->used,
-                                                   .total = (uint64_t)numbers->total,
-                                                   .total_high = (uint64_t)(numbers->total >> 64)};
-    return hspz_cuda_filter_counts_set(f, &counts, err);
+    struct hspz_cuda_filter_counts counts;
+    const struct hspz_cuda_filter_known *known = &f->known;
+    if (known->is) {
+        *out = (struct hspz_gqf_numbers){known->entries, known->used,
+                                         (hspz_gqf_total)known->total_high << 64 | known->total};
+        return HSPZ_OK;
+    }
+    cudaError_t error =
+        cudaMemcpyAsync(&counts, f->counts.data, sizeof(counts), cudaMemcpyDeviceToHost, stream);
+    if (error == cudaSuccess) {
+        error = cudaStreamSynchronize(stream);
+    }
+    if (error == cudaSuccess) {
+        *out = (struct hspz_gqf_numbers){counts.entries, counts.used,
+                                         (hspz_gqf_total)counts.total_high << 64 | counts.total};
+    }
+    return hspz_cuda_check(error, f->device->label, "reading a filter's numbers", err);
 }
 
 static hspz_gqf_total
@@ -109,6 +124,7 @@ lay_out(struct hspz_gqf_work *w, const struct hspz_gqf_needs *needs, uint64_t co
     w->states = (void *)(memory + put(&at, (w->tiles + 1) * sizeof(*w->states)));
     w->before = (void *)(memory + put(&at, (w->tiles + 1) * sizeof(*w->before)));
     w->tally = (void *)(memory + put(&at, sizeof(*w->tally)));
+    w->words = (uint64_t *)(memory + put(&at, (w->tiles + 1) * sizeof(uint64_t)));
     w->temp = (void *)(memory + put(&at, w->temp_bytes));
     return at;
 }
@@ -129,10 +145,7 @@ hspz_gqf_work_open(struct hspz_gqf_work *w, struct hspz_filter *f,
     w->tiles = hspz_cuda_quotient_tiles(made->spec.slots);
     w->capacity = count < PIECE_MOST ? count : PIECE_MOST;
     /* What was put on the stream before may have changed the numbers. */
-    enum hspz_status status = hspz_gqf_check(w, cudaStreamSynchronize(stream), err);
-    if (status == HSPZ_OK) {
-        status = hspz_gqf_numbers_get(f, &w->numbers, err);
-    }
+    enum hspz_status status = numbers_behind(f, stream, &w->numbers, err);
     if (status == HSPZ_OK) {
         w->made_bytes = hspz_gqf_lay_out(made).bytes;
         status = hspz_cuda_buffer_reserve(f->device, &f->extra, w->made_bytes, err);
@@ -168,7 +181,8 @@ enum hspz_status
 hspz_gqf_merge_items(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_items *items,
                      bool write, struct hspz_cuda_quotient_tally *out, struct hspz_error *err)
 {
-    cudaError_t error = hspz_cuda_launch_quotient_bounds(&w->made, items, w->bounds, w->stream);
+    cudaError_t error = hspz_cuda_launch_quotient_bounds(&w->made, items, HSPZ_CUDA_QUOTIENT_TILE,
+                                                         w->bounds, w->stream);
     if (error == cudaSuccess) {
         error = hspz_cuda_launch_quotient_measure(&w->old, &w->made, items, w->bounds, w->states,
                                                   w->tally, w->stream);
@@ -193,27 +207,95 @@ hspz_gqf_merge_items(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_it
     return hspz_gqf_check(w, error, err);
 }
 
-/* Whether items are so few, and there is so much room, that most find their place nearby. */
-static bool
-is_small(const struct hspz_gqf_work *w, const struct hspz_cuda_quotient_items *items)
+cudaError_t
+hspz_gqf_clear_tally(const struct hspz_gqf_work *w)
 {
-    return items->op == HSPZ_FILTER_INSERT && !items->wide && w->numbers.entries > 0 &&
-           items->count <= w->made.quotients / SMALL_SHARE &&
-           w->numbers.used <= w->made.quotients / 5 * 4;
+    const uint64_t words = hspz_cuda_quotient_parts(w->made.quotients) + 1;
+    const size_t bytes = (size_t)((char *)(w->words + words) - (char *)w->tally);
+    return cudaMemsetAsync(w->tally, 0, bytes, w->stream);
+}
+
+/* ---- parts ---- */
+
+bool
+hspz_gqf_is_for_parts(const struct hspz_gqf_work *w, const struct hspz_gqf_needs *needs,
+                      enum hspz_filter_op op)
+{
+    return !needs->wide && !needs->counts && !needs->indices && w->made.slot_bits <= 16 &&
+           (op == HSPZ_FILTER_INSERT || op == HSPZ_FILTER_DELETE);
 }
 
 enum hspz_status
-hspz_gqf_place_items(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_items *items,
-                     struct hspz_cuda_quotient_tally *out, bool *placed, struct hspz_error *err)
+hspz_gqf_merge_parts(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_items *items,
+                     struct hspz_cuda_quotient_tally *out, bool *merged, struct hspz_error *err)
 {
+    cudaError_t error = cudaMemsetAsync(w->f->extra.data, 0, w->made_bytes, w->stream);
+    if (error == cudaSuccess) {
+        error = hspz_cuda_launch_quotient_bounds(&w->made, items, HSPZ_CUDA_QUOTIENT_PART,
+                                                 w->bounds, w->stream);
+    }
+    if (error == cudaSuccess) {
+        error = hspz_cuda_launch_quotient_parts(&w->old, &w->made, items, w->bounds, w->words,
+                                                w->tally, w->stream);
+    }
+    if (error == cudaSuccess) {
+        error = cudaMemcpyAsync(out, w->tally, sizeof(*out), cudaMemcpyDeviceToHost, w->stream);
+    }
+    if (error == cudaSuccess) {
+        error = cudaStreamSynchronize(w->stream);
+    }
+    *merged = error == cudaSuccess && out->crowded == 0;
+    out->fits = *merged && out->end <= w->made.slots && out->used <= w->full_slots;
+    return hspz_gqf_check(w, error, err);
+}
+
+/* ---- a few ---- */
+
+/* Whether keys are so few, and there is so much room, that most find their place nearby. */
+static bool
+is_small(const struct hspz_gqf_work *w, enum hspz_filter_op op, uint64_t count)
+{
+    return op == HSPZ_FILTER_INSERT && w->numbers.entries > 0 &&
+           count <= w->made.quotients / SMALL_SHARE && w->numbers.used <= w->made.quotients / 5 * 4;
+}
+
+enum hspz_status
+hspz_gqf_locks(struct hspz_filter *f, cudaStream_t stream, uint32_t **out, struct hspz_error *err)
+{
+    const uint64_t bytes = hspz_cuda_quotient_locks(f->plan.spec.slots) * sizeof(uint32_t);
+    const enum hspz_status status = hspz_cuda_filter_zeroed(f, &f->arrays[1], bytes, stream, err);
+    *out = f->arrays[1].data;
+    return status;
+}
+
+enum hspz_status
+hspz_gqf_place_few(struct hspz_gqf_work *w, const struct hspz_cuda_filter_call *call,
+                   uint64_t count, struct hspz_cuda_quotient_tally *out, bool *placed,
+                   struct hspz_error *err)
+{
+    struct hspz_cuda_quotient_point point = {.q = w->made};
+    const struct hspz_cuda_quotient_insert insert = {.keys = call->keys,
+                                                     .values = call->values,
+                                                     .counts = call->counts,
+                                                     .count = count,
+                                                     .tries = FEW_TRIES,
+                                                     .refused = &w->tally->refused,
+                                                     .tally = w->tally};
     *placed = false;
-    if (!is_small(w, items)) {
+    if (!is_small(w, call->op, count)) {
         return HSPZ_OK;
+    }
+    const enum hspz_status status = hspz_gqf_locks(w->f, w->stream, &point.locks, err);
+    if (status != HSPZ_OK) {
+        return status;
     }
     cudaError_t error = cudaMemcpyAsync(w->f->extra.data, w->f->arrays[0].data, w->made_bytes,
                                         cudaMemcpyDeviceToDevice, w->stream);
     if (error == cudaSuccess) {
-        error = hspz_cuda_launch_quotient_place(&w->made, items, w->tally, w->stream);
+        error = hspz_gqf_clear_tally(w);
+    }
+    if (error == cudaSuccess) {
+        error = hspz_cuda_launch_quotient_points(&point, &insert, w->stream);
     }
     if (error == cudaSuccess) {
         error = cudaMemcpyAsync(out, w->tally, sizeof(*out), cudaMemcpyDeviceToHost, w->stream);
@@ -223,10 +305,7 @@ hspz_gqf_place_items(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_it
     }
     if (error == cudaSuccess) {
         out->used += w->numbers.used;
-        *placed = out->refused[0] == 0 && out->used <= w->full_slots;
-    }
-    if (error == cudaSuccess && !*placed) {
-        error = cudaMemsetAsync(w->tally, 0, sizeof(*w->tally), w->stream);
+        *placed = out->refused == 0 && out->used <= w->full_slots;
     }
     out->fits = *placed;
     return hspz_gqf_check(w, error, err);
@@ -245,5 +324,13 @@ hspz_gqf_take_over(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_tall
     f->extra = old;
     w->old = hspz_gqf_view_of(&f->plan, f->salt, w->numbers.entries > 0 ? f->arrays[0].data : NULL);
     w->made = hspz_gqf_view_of(&f->plan, f->salt, f->extra.data);
-    return set_numbers(f, &w->numbers, err);
+    f->known = (struct hspz_cuda_filter_known){.is = true,
+                                               .entries = w->numbers.entries,
+                                               .used = w->numbers.used,
+                                               .total = (uint64_t)w->numbers.total,
+                                               .total_high = (uint64_t)(w->numbers.total >> 64)};
+    const cudaError_t error =
+        hspz_cuda_launch_quotient_numbers(f->counts.data, f->known.entries, f->known.used,
+                                          f->known.total, f->known.total_high, w->stream);
+    return hspz_gqf_check(w, error, err);
 }

@@ -40,7 +40,12 @@ struct hspz_filter {
     uint64_t salt;
     struct hspz_cuda_buffer arrays[HSPZ_FILTER_ARRAYS];
     uint64_t bytes[HSPZ_FILTER_ARRAYS];
-    struct hspz_cuda_buffer counts;  /* struct hspz_cuda_filter_counts */
+    struct hspz_cuda_buffer counts; /* struct hspz_cuda_filter_counts */
+    /* What those are of a quotient filter, unless others may have changed them. */
+    struct hspz_cuda_filter_known {
+        bool is;
+        uint64_t entries, used, total, total_high;
+    } known;
     struct hspz_cuda_buffer scratch; /* of calls that write */
     struct hspz_cuda_buffer extra;   /* what else a kind keeps */
     /* Of host calls. */

@@ -1,6 +1,9 @@
 /* Quotient filters on a card, keys on the card: 10^9 operations a second, medians of events.
  *
  *   quotient_bench [LOG2 ...]     slots; 22 24 26 28
+ *   ncu --profile-from-start off --clock-control none --csv \
+ *       --metrics gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum \
+ *       quotient_bench stages LOG2 ...    each change of a gqf once, and its kernels alone profiled
  *
  * insert     0.9 of the slots into an empty filter
  * half       0.45 into one that has 0.45
@@ -18,7 +21,9 @@
 #include "tests/bench/cuda_bench.h"
 #include "tests/bench/floors.h"
 
+#include <cuda_profiler_api.h>
 #include <math.h>
+#include <string.h>
 
 #define REPEATS 5
 
@@ -33,6 +38,7 @@ struct bench {
     struct hspz_filter *filter;
     struct hspz_filter_plan plan;
     enum hspz_cuda_filter_way way;
+    bool profiled;
 };
 
 static int
@@ -149,7 +155,7 @@ time_sort(struct bench *b, uint64_t count)
         unsigned now = 0;
         must_cuda(cudaMemcpy(keys[0], b->keys, count * 8, cudaMemcpyDeviceToDevice));
         must_cuda(cudaEventRecord(b->from, b->stream));
-        must_cuda(hspz_cuda_launch_quotient_sort(keys, indices, &now, count, bits, false, temp,
+        must_cuda(hspz_cuda_launch_quotient_sort(keys, indices, &now, count, 0, bits, false, temp,
                                                  bytes, b->stream));
         must_cuda(cudaEventRecord(b->to, b->stream));
         must_cuda(cudaEventSynchronize(b->to));
@@ -247,6 +253,45 @@ run_counts(struct bench *b, unsigned log2_slots)
     hspz_cuda_filter(HSPZ_FILTER_GQF)->destroy(&b->filter);
 }
 
+/* One change between marks of a profiler, behind another of the same size that makes scratch. */
+static void
+run_stage(struct bench *b, const char *name, uint64_t before, enum hspz_filter_op op,
+          const uint64_t *keys, uint64_t count)
+{
+    float ms = 0;
+    for (int r = 0; r < 2; r++) {
+        clear(b);
+        if (before > 0) {
+            (void)run(b, HSPZ_FILTER_INSERT, b->keys, before, true, NULL);
+        }
+        if (r == 1) {
+            printf("stage %s of %llu keys\n", name, (unsigned long long)count);
+            fflush(stdout);
+            must_cuda(cudaProfilerStart());
+        }
+        ms = run(b, op, keys, count, op == HSPZ_FILTER_INSERT, NULL);
+        must_cuda(cudaProfilerStop());
+    }
+    printf("stage %s: %.3f ms\n", name, (double)ms);
+    fflush(stdout);
+}
+
+static void
+run_stages(struct bench *b, unsigned log2_slots)
+{
+    const uint64_t slots = UINT64_C(1) << log2_slots, full = slots / 10 * 9, half = full / 2;
+    printf("stages at 2^%u slots\n", log2_slots);
+    open_filter(b, HSPZ_FILTER_GQF, log2_slots);
+    run_stage(b, "insert", 0, HSPZ_FILTER_INSERT, b->keys, full);
+    run_stage(b, "half", half, HSPZ_FILTER_INSERT, b->keys + half, half);
+    run_stage(b, "batch", half, HSPZ_FILTER_INSERT, b->keys + half, slots / 100);
+    run_stage(b, "delete", full, HSPZ_FILTER_DELETE, b->keys, half);
+    b->way = HSPZ_CUDA_FILTER_POINT;
+    run_stage(b, "point", 0, HSPZ_FILTER_INSERT, b->keys, full);
+    b->way = HSPZ_CUDA_FILTER_AUTO;
+    hspz_cuda_filter(HSPZ_FILTER_GQF)->destroy(&b->filter);
+}
+
 static void
 run_size(struct bench *b, unsigned log2_slots)
 {
@@ -255,10 +300,14 @@ run_size(struct bench *b, unsigned log2_slots)
     must_cuda(cudaMalloc((void **)&b->again, slots * sizeof(*b->again)));
     must_cuda(cudaMalloc((void **)&b->yes, slots / 8 + 4));
     must_cuda(floors_fill((uint32_t *)b->keys, 4 * slots, b->stream));
-    run_kind(b, HSPZ_FILTER_GQF, log2_slots);
-    run_counts(b, log2_slots);
-    run_kind(b, HSPZ_FILTER_SQF, log2_slots);
-    run_kind(b, HSPZ_FILTER_RSQF, log2_slots);
+    if (b->profiled) {
+        run_stages(b, log2_slots);
+    } else {
+        run_kind(b, HSPZ_FILTER_GQF, log2_slots);
+        run_counts(b, log2_slots);
+        run_kind(b, HSPZ_FILTER_SQF, log2_slots);
+        run_kind(b, HSPZ_FILTER_RSQF, log2_slots);
+    }
     must_cuda(cudaFree(b->keys));
     must_cuda(cudaFree(b->again));
     must_cuda(cudaFree(b->yes));
@@ -281,7 +330,8 @@ main(int argc, char **argv)
     printf("             bits/    false\n"
            "kind  size     key positive  insert   half  batch       present  absent  delete    sort"
            "  sectors\n");
-    for (int i = 1; i < argc; i++) {
+    b.profiled = argc > 1 && strcmp(argv[1], "stages") == 0;
+    for (int i = b.profiled ? 2 : 1; i < argc; i++) {
         run_size(&b, (unsigned)strtoul(argv[i], NULL, 10));
     }
     for (int i = 0; argc == 1 && i < 4; i++) {

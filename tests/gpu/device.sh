@@ -127,6 +127,7 @@ for part; do
         side 300 build bundle/bin/build_test
         side 300 filters bundle/bin/cuda_filter_test
         side 300 quotient bundle/bin/quotient_test
+        side 120 "quotient,parts" bundle/bin/quotient_parts_test
         for mapping in 1 2 3 4; do
             side 120 "discover,$mapping" env HSPZ_TEST_SHARE=4 HSPZ_TEST_CUDA=$mapping,1024,1,0 bundle/bin/discover_test
         done
@@ -179,6 +180,8 @@ for part; do
                 bundle/bin/cuda_filter_test quick
             side 300 "$tool,quotient" compute-sanitizer --tool $tool --error-exitcode 9 \
                 bundle/bin/quotient_test quick
+            side 200 "$tool,quotient,parts" compute-sanitizer --tool $tool --error-exitcode 9 \
+                bundle/bin/quotient_parts_test quick
         done
         meet
         ;;

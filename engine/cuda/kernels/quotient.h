@@ -7,7 +7,10 @@
  *
  * A change is a list of sorted items that is merged with what is there into new slots, in tiles of
  * quotients: `measure` finds what each tile's runs come to, a scan where they begin, `write` puts
- * them there. No item and no tile waits for another. */
+ * them there. No item and no tile waits for another.
+ *
+ * Of most inserts and deletes, items need be in the order of their parts only, which are larger
+ * than tiles: `parts` does the rest in one pass. */
 #pragma once
 
 #include "engine/cuda/kernels/filter_launch.h"
@@ -23,7 +26,10 @@ extern "C" {
 #define HSPZ_CUDA_QUOTIENT_BLOCK 128u  /* slots whose marks are one sector */
 #define HSPZ_CUDA_QUOTIENT_FAR 0xffffu /* offset: so many or more */
 #define HSPZ_CUDA_QUOTIENT_TILE 1024u  /* quotients a thread block works on */
-#define HSPZ_CUDA_QUOTIENT_PAD 16u     /* bytes behind the symbols that can be read */
+#define HSPZ_CUDA_QUOTIENT_PART_LOG2 12u
+#define HSPZ_CUDA_QUOTIENT_PART (1u << HSPZ_CUDA_QUOTIENT_PART_LOG2)
+#define HSPZ_CUDA_QUOTIENT_PART_ITEMS 8192u /* most of a part */
+#define HSPZ_CUDA_QUOTIENT_PAD 16u          /* bytes behind the symbols that can be read */
 #define HSPZ_CUDA_QUOTIENT_ITEMS_MAX (UINT64_C(1) << 31) /* of one change */
 
 /* Slots and what they mean; passed by value. */
@@ -45,6 +51,12 @@ static inline HSPZ_HOST_DEVICE uint64_t
 hspz_cuda_quotient_tiles(uint64_t quotients)
 {
     return (quotients + HSPZ_CUDA_QUOTIENT_TILE - 1) / HSPZ_CUDA_QUOTIENT_TILE;
+}
+
+static inline HSPZ_HOST_DEVICE uint64_t
+hspz_cuda_quotient_parts(uint64_t quotients)
+{
+    return (quotients + HSPZ_CUDA_QUOTIENT_PART - 1) / HSPZ_CUDA_QUOTIENT_PART;
 }
 
 /* What is asked for, sorted: of inserts, fingerprint << value_bits | value; else fingerprints. */
@@ -71,8 +83,10 @@ struct hspz_cuda_quotient_tally {
     unsigned long long gone, come; /* entries of runs that change, before and after */
     unsigned long long gone_sums[2], come_sums[2]; /* their counts */
     unsigned long long yes_count;
-    unsigned long long refused[2]; /* items that were not placed; the second is 0 */
-    unsigned fits;                 /* else nothing is written */
+    unsigned long long refused; /* keys of `points` */
+    unsigned fits;              /* else nothing is written */
+    unsigned crowded;           /* a part has more than it can take */
+    unsigned twins;             /* of HSPZ_CUDA_QUOTIENT_SAMPLE keys, those met before */
 };
 
 /* Keys to items, not sorted yet: fingerprints, with values (NULL: 0) below them if `with_values`;
@@ -85,11 +99,12 @@ cudaError_t hspz_cuda_launch_quotient_hash(const struct hspz_cuda_quotient *q, c
 /* Memory for the sort and the sums, for so many. */
 cudaError_t hspz_cuda_quotient_temp_bytes(uint64_t count, unsigned key_bits, bool wide,
                                           uint64_t tiles, size_t *bytes);
-/* Stable. keys[*now] and indices[*now] (unless NULL) are sorted; *now moves. */
+/* Stable, by the bits first_bit .. key_bits - 1. keys[*now] and indices[*now] (unless NULL) are
+ * sorted; *now moves. */
 cudaError_t hspz_cuda_launch_quotient_sort(void *const keys[2], uint32_t *const indices[2],
-                                           unsigned *now, uint64_t count, unsigned key_bits,
-                                           bool wide, void *temp, size_t temp_bytes,
-                                           cudaStream_t stream);
+                                           unsigned *now, uint64_t count, unsigned first_bit,
+                                           unsigned key_bits, bool wide, void *temp,
+                                           size_t temp_bytes, cudaStream_t stream);
 /* out[i] = counts[indices[i]]. */
 cudaError_t hspz_cuda_launch_quotient_gather(const uint64_t *counts, const uint32_t *indices,
                                              uint64_t count, uint64_t *out, cudaStream_t stream);
@@ -103,10 +118,10 @@ cudaError_t hspz_cuda_launch_quotient_before(const void *keys, const uint64_t *c
                                              uint64_t count, bool wide, uint64_t *before,
                                              void *temp, size_t temp_bytes, cudaStream_t stream);
 
-/* The first item of each tile, and behind them their number. */
+/* The first item of each tile or part of `size` quotients, and behind them their number. */
 cudaError_t hspz_cuda_launch_quotient_bounds(const struct hspz_cuda_quotient *q,
                                              const struct hspz_cuda_quotient_items *items,
-                                             uint64_t *bounds, cudaStream_t stream);
+                                             unsigned size, uint64_t *bounds, cudaStream_t stream);
 /* states[tile], and the tally's gone and come, which were 0. `old` has no marks when it is empty.
  * Only the sizes of `made` matter. */
 cudaError_t hspz_cuda_launch_quotient_measure(const struct hspz_cuda_quotient *old,
@@ -132,32 +147,56 @@ cudaError_t hspz_cuda_launch_quotient_write(const struct hspz_cuda_quotient *old
                                             const struct hspz_cuda_quotient_tally *tally,
                                             cudaStream_t stream);
 
-/* An insert of few items into the slots themselves: used grows, and gone, come and refused are
- * added to. With one that is refused the slots are no good any more. */
-cudaError_t hspz_cuda_launch_quotient_place(const struct hspz_cuda_quotient *q,
+/* How many of some of the keys are met again among them: tally->twins, which was 0. */
+#define HSPZ_CUDA_QUOTIENT_SAMPLE 4096u
+cudaError_t hspz_cuda_launch_quotient_sample(const uint64_t *keys, uint64_t count,
+                                             struct hspz_cuda_quotient_tally *tally,
+                                             cudaStream_t stream);
+/* An insert or a delete of items in the order of their parts, which have neither counts nor
+ * indices, into `made`, as `write` does it; symbols have up to 16 bits. words: a part, and one
+ * behind; zero. The tally's used, end, gone, come and yes_count, which were 0, are good unless it
+ * is crowded; `fits` is not told, and only what fits was written. */
+cudaError_t hspz_cuda_launch_quotient_parts(const struct hspz_cuda_quotient *old,
+                                            const struct hspz_cuda_quotient *made,
                                             const struct hspz_cuda_quotient_items *items,
+                                            const uint64_t *bounds, uint64_t *words,
                                             struct hspz_cuda_quotient_tally *tally,
                                             cudaStream_t stream);
 
-#define HSPZ_CUDA_QUOTIENT_REGION 256u /* slots of a lock */
+#define HSPZ_CUDA_QUOTIENT_REGION 128u /* slots of a lock */
 
 /* For threads that insert by themselves (engine/cuda/kernels/quotient_point.cuh). */
 struct hspz_cuda_quotient_point {
     struct hspz_cuda_quotient q;
-    uint32_t *locks; /* a region, and one behind; 0: free */
+    uint32_t *locks; /* a region, and some behind; 0: free */
     struct hspz_cuda_filter_counts *counts;
 };
 static inline HSPZ_HOST_DEVICE uint64_t
 hspz_cuda_quotient_locks(uint64_t quotients)
 {
-    return (quotients + HSPZ_CUDA_QUOTIENT_REGION - 1) / HSPZ_CUDA_QUOTIENT_REGION + 1;
+    return (quotients + HSPZ_CUDA_QUOTIENT_REGION - 1) / HSPZ_CUDA_QUOTIENT_REGION + 8;
 }
-/* An insert, a thread a key; left[i] is how often key i did not go in, and those that did not are
- * added to *refused. */
+/* An insert, a thread a key, into the slots themselves. left[i] (may be NULL) is how often key i
+ * did not go in, since it would have moved too much or locks were not free in `tries`; those that
+ * did not are added to *refused. What comes is added to the tally's used, come and come_sums, or if
+ * that is NULL to point->counts. */
+struct hspz_cuda_quotient_insert {
+    const uint64_t *keys, *values, *counts; /* the latter two may be NULL */
+    uint64_t count;
+    uint32_t tries;
+    uint64_t *left;
+    unsigned long long *refused;
+    struct hspz_cuda_quotient_tally *tally;
+};
 cudaError_t hspz_cuda_launch_quotient_points(const struct hspz_cuda_quotient_point *point,
-                                             const uint64_t *keys, const uint64_t *values,
-                                             const uint64_t *counts, uint64_t count, uint64_t *left,
-                                             unsigned long long *refused, cudaStream_t stream);
+                                             const struct hspz_cuda_quotient_insert *insert,
+                                             cudaStream_t stream);
+/* Keys that are left, with their values and how often, in any order; *out_count, which was 0, is
+ * their number. */
+cudaError_t hspz_cuda_launch_quotient_left(const struct hspz_cuda_quotient_insert *insert,
+                                           uint64_t *out_keys, uint64_t *out_values,
+                                           uint64_t *out_counts, unsigned long long *out_count,
+                                           cudaStream_t stream);
 
 /* What a change answers, asked of the slots before it: yes (words that are zero; may be NULL),
  * found (insert_if_absent; may be NULL), and the tally's yes_count. Items are not reduced, and have
@@ -177,6 +216,11 @@ cudaError_t hspz_cuda_launch_quotient_look(const struct hspz_cuda_quotient *q, c
 /* The first `inside` bits of `count` are set, in whole words. */
 cudaError_t hspz_cuda_launch_quotient_prefix(uint32_t *yes, uint64_t count, uint64_t inside,
                                              cudaStream_t stream);
+
+/* A filter's numbers become these. */
+cudaError_t hspz_cuda_launch_quotient_numbers(struct hspz_cuda_filter_counts *counts,
+                                              uint64_t entries, uint64_t used, uint64_t total,
+                                              uint64_t total_high, cudaStream_t stream);
 
 /* Adds to a result. */
 cudaError_t hspz_cuda_launch_quotient_result(struct hspz_cuda_filter_result *result, uint64_t yes,

@@ -88,39 +88,79 @@ hspz_cuda_launch_quotient_gather(const uint64_t *counts, const uint32_t *indices
     return cudaGetLastError();
 }
 
+/* ---- a sample ---- */
+
+#define SAMPLE_THREADS 1024u
+#define SAMPLE_SEEN 8192u
+
+/* A key whose place another one took meanwhile is not met again. */
+static __global__ void
+__launch_bounds__(SAMPLE_THREADS)
+    sample_keys(const uint64_t *keys, uint64_t count, struct hspz_cuda_quotient_tally *tally)
+{
+    __shared__ uint32_t seen[SAMPLE_SEEN];
+    unsigned twins = 0;
+    for (unsigned i = threadIdx.x; i < SAMPLE_SEEN; i += SAMPLE_THREADS) {
+        seen[i] = 0;
+    }
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < HSPZ_CUDA_QUOTIENT_SAMPLE; i += SAMPLE_THREADS) {
+        const uint64_t at = hspz_filter_scale(hspz_filter_mix(i), count);
+        const uint64_t hash = hspz_filter_mix(keys[at]);
+        const uint32_t mine = (uint32_t)(hash >> 32) | 1;
+        twins += atomicExch(&seen[hash % SAMPLE_SEEN], mine) == mine;
+    }
+    if (twins > 0) {
+        atomicAdd(&tally->twins, twins);
+    }
+}
+
+extern "C" cudaError_t
+hspz_cuda_launch_quotient_sample(const uint64_t *keys, uint64_t count,
+                                 struct hspz_cuda_quotient_tally *tally, cudaStream_t stream)
+{
+    if (count == 0) {
+        return cudaSuccess;
+    }
+    sample_keys<<<1, SAMPLE_THREADS, 0, stream>>>(keys, count, tally);
+    return cudaGetLastError();
+}
+
 /* ---- sort ---- */
 
 template <typename K>
 static cudaError_t
 sort(void *const keys[2], uint32_t *const indices[2], unsigned *now, uint64_t count,
-     unsigned key_bits, void *temp, size_t *bytes, cudaStream_t stream)
+     unsigned first_bit, unsigned key_bits, void *temp, size_t *bytes, cudaStream_t stream)
 {
     const unsigned from = *now;
     cub::DoubleBuffer<K> k((K *)keys[from], (K *)keys[1 - from]);
     if (indices == NULL) {
-        const cudaError_t error = cub::DeviceRadixSort::SortKeys(temp, *bytes, k, (uint32_t)count,
-                                                                 0, (int)key_bits, stream);
+        const cudaError_t error = cub::DeviceRadixSort::SortKeys(
+            temp, *bytes, k, (uint32_t)count, (int)first_bit, (int)key_bits, stream);
         *now = k.selector == 0 ? from : 1 - from;
         return error;
     }
     cub::DoubleBuffer<uint32_t> x(indices[from], indices[1 - from]);
-    const cudaError_t error = cub::DeviceRadixSort::SortPairs(temp, *bytes, k, x, (uint32_t)count,
-                                                              0, (int)key_bits, stream);
+    const cudaError_t error = cub::DeviceRadixSort::SortPairs(
+        temp, *bytes, k, x, (uint32_t)count, (int)first_bit, (int)key_bits, stream);
     *now = k.selector == 0 ? from : 1 - from;
     return error;
 }
 
 extern "C" cudaError_t
 hspz_cuda_launch_quotient_sort(void *const keys[2], uint32_t *const indices[2], unsigned *now,
-                               uint64_t count, unsigned key_bits, bool wide, void *temp,
-                               size_t temp_bytes, cudaStream_t stream)
+                               uint64_t count, unsigned first_bit, unsigned key_bits, bool wide,
+                               void *temp, size_t temp_bytes, cudaStream_t stream)
 {
-    if (count == 0) {
+    if (count == 0 || first_bit >= key_bits) {
         return cudaSuccess;
     }
     uint32_t *const *pairs = indices[0] != NULL ? indices : NULL;
-    return wide ? sort<wide_key>(keys, pairs, now, count, key_bits, temp, &temp_bytes, stream)
-                : sort<uint64_t>(keys, pairs, now, count, key_bits, temp, &temp_bytes, stream);
+    return wide ? sort<wide_key>(keys, pairs, now, count, first_bit, key_bits, temp, &temp_bytes,
+                                 stream)
+                : sort<uint64_t>(keys, pairs, now, count, first_bit, key_bits, temp, &temp_bytes,
+                                 stream);
 }
 
 /* ---- counts ---- */
@@ -237,9 +277,9 @@ needs(uint64_t count, unsigned key_bits, size_t bytes[4])
     void *keys[2] = {NULL, NULL};
     uint32_t *indices[2] = {NULL, NULL};
     unsigned now = 0;
-    cudaError_t error = sort<K>(keys, NULL, &now, count, key_bits, NULL, &bytes[0], NULL);
+    cudaError_t error = sort<K>(keys, NULL, &now, count, 0, key_bits, NULL, &bytes[0], NULL);
     if (error == cudaSuccess) {
-        error = sort<K>(keys, indices, &now, count, key_bits, NULL, &bytes[1], NULL);
+        error = sort<K>(keys, indices, &now, count, 0, key_bits, NULL, &bytes[1], NULL);
     }
     if (error == cudaSuccess) {
         error = reduce<K>(NULL, NULL, count, NULL, NULL, NULL, NULL, &bytes[2], NULL);

@@ -114,6 +114,16 @@ add_result(struct hspz_cuda_filter_result *result, uint64_t yes, uint64_t refuse
     result->refused += refused;
 }
 
+static __global__ void
+set_numbers(struct hspz_cuda_filter_counts *counts, uint64_t entries, uint64_t used, uint64_t total,
+            uint64_t total_high)
+{
+    counts->entries = entries;
+    counts->used = used;
+    counts->total = total;
+    counts->total_high = total_high;
+}
+
 /* ---- all entries ---- */
 
 /* Entries of a thread's quotients, which neighbour. */
@@ -273,6 +283,15 @@ hspz_cuda_launch_quotient_answer(const struct hspz_cuda_quotient *q,
     }
 #define ANSWER(S) answer<S>(q, items, before, yes, found, tally, stream)
     FOR_SYMBOLS(q->slot_bits, ANSWER)
+    return cudaGetLastError();
+}
+
+extern "C" cudaError_t
+hspz_cuda_launch_quotient_numbers(struct hspz_cuda_filter_counts *counts, uint64_t entries,
+                                  uint64_t used, uint64_t total, uint64_t total_high,
+                                  cudaStream_t stream)
+{
+    set_numbers<<<1, 1, 0, stream>>>(counts, entries, used, total, total_high);
     return cudaGetLastError();
 }
 

@@ -101,6 +101,14 @@ template <typename S, typename K> struct quotient_cursor {
             }
         } while (count == 0);
     }
+    /* It has an entry. */
+    __device__ __forceinline__ void meet()
+    {
+    }
+    __device__ __forceinline__ enum hspz_filter_op op() const
+    {
+        return items.op;
+    }
     /* As a symbol, of an item that has no value in its key. */
     __device__ __forceinline__ S symbol(unsigned value_bits) const
     {
@@ -162,10 +170,11 @@ template <typename S> struct quotient_writer {
     }
 };
 
-template <typename S, typename K, typename OUT>
+/* ITEM: a cursor. */
+template <typename S, typename ITEM, typename OUT>
 static __device__ __forceinline__ void
-quotient_merge_inserts(quotient_reader<S> &reader, struct quotient_run run,
-                       quotient_cursor<S, K> &item, bool set, OUT &out, struct quotient_sums &gone)
+quotient_merge_inserts(quotient_reader<S> &reader, struct quotient_run run, ITEM &item, bool set,
+                       OUT &out, struct quotient_sums &gone)
 {
     for (uint64_t at = run.begin; at < run.end;) {
         struct quotient_entry<S> old = quotient_next<S>(reader, &at, run.end);
@@ -185,13 +194,12 @@ quotient_merge_inserts(quotient_reader<S> &reader, struct quotient_run run,
 }
 
 /* Items without values, which are for all entries of a fingerprint. */
-template <typename S, typename K, typename OUT>
+template <typename S, typename ITEM, typename OUT>
 static __device__ __forceinline__ void
-quotient_merge_others(quotient_reader<S> &reader, struct quotient_run run,
-                      quotient_cursor<S, K> &item, unsigned value_bits, OUT &out,
-                      struct quotient_sums &gone)
+quotient_merge_others(quotient_reader<S> &reader, struct quotient_run run, ITEM &item,
+                      unsigned value_bits, OUT &out, struct quotient_sums &gone)
 {
-    const enum hspz_filter_op op = item.items.op;
+    const enum hspz_filter_op op = item.op();
     bool met = false; /* the item has entries */
     for (uint64_t at = run.begin; at < run.end;) {
         const struct quotient_entry<S> old = quotient_next<S>(reader, &at, run.end);
@@ -207,6 +215,7 @@ quotient_merge_others(quotient_reader<S> &reader, struct quotient_run run,
         }
         if (item.more && item.low == remainder) {
             met = true;
+            item.meet();
             if (op == HSPZ_FILTER_DELETE) {
                 kept = 0;
             } else if (op == HSPZ_FILTER_DECREMENT) {
@@ -237,8 +246,8 @@ quotient_merge(const struct hspz_cuda_quotient &old, struct quotient_run run,
     quotient_reader<S> reader(old.symbols);
     quotient_cursor<S, K> item(items, quotient, begin, end);
     if (items.op == HSPZ_FILTER_INSERT) {
-        quotient_merge_inserts<S, K>(reader, run, item, old.set, out, gone);
+        quotient_merge_inserts<S>(reader, run, item, old.set, out, gone);
     } else {
-        quotient_merge_others<S, K>(reader, run, item, old.value_bits, out, gone);
+        quotient_merge_others<S>(reader, run, item, old.value_bits, out, gone);
     }
 }

@@ -1,145 +1,130 @@
-/* A few items into slots that are in use, each where it belongs: regions of even number first, each
- * with the next one to itself, then the odd ones. */
-#include "engine/cuda/kernels/quotient_merge.cuh"
+/* Keys that go in by themselves, a thread a key, and those that are left. */
 #include "engine/cuda/kernels/quotient_point.cuh"
 
 #define THREADS 128u
-#define REGION HSPZ_CUDA_QUOTIENT_REGION /* quotients, and slots */
 
-/* The quotients of a region a thread. */
+/* Those of a warp, all of it. */
+static __device__ __forceinline__ void
+sum_changes(struct quotient_change &change)
+{
+    uint64_t sums[5] = {change.entries, change.used, change.total & UINT32_MAX, change.total >> 32,
+                        change.total_high};
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+    for (unsigned i = 0; i < 5; i++) {
+        for (unsigned with = 16; with > 0; with /= 2) {
+            sums[i] += __shfl_xor_sync(UINT32_MAX, sums[i], (int)with);
+        }
+    }
+    const uint64_t high = sums[3] << 32;
+    change = {sums[0], sums[1], high + sums[2], sums[4] + (sums[3] >> 32)};
+    change.total_high += change.total < high;
+}
+
+static __device__ __forceinline__ void
+tally_change(const struct quotient_change &change, struct hspz_cuda_quotient_tally *tally)
+{
+    if (change.used > 0 || change.total > 0 || change.total_high > 0) {
+        const unsigned long long high = change.total >> 32 | change.total_high << 32;
+        atomicAdd(&tally->used, change.used);
+        atomicAdd(&tally->come, change.entries);
+        atomicAdd(&tally->come_sums[0], change.total & UINT32_MAX);
+        if (high > 0) {
+            atomicAdd(&tally->come_sums[1], high);
+        }
+    }
+}
+
 template <typename S>
 static __global__ void
 __launch_bounds__(THREADS)
-    place_items(struct hspz_cuda_quotient q, struct hspz_cuda_quotient_items all, uint64_t regions,
-                unsigned odd, struct hspz_cuda_quotient_tally *tally)
+    place_points(struct hspz_cuda_quotient_point point, struct hspz_cuda_quotient_insert insert)
 {
-    const uint64_t region = 2 * ((uint64_t)blockIdx.x * THREADS + threadIdx.x) + odd;
-    const struct quotient_items<uint64_t> items = quotient_items_of<uint64_t>(q, all);
-    struct quotient_sums come = {0, 0, 0}, gone = {0, 0, 0};
-    uint64_t grown = 0, refused = 0;
-    if (region < regions) {
-        const uint64_t count = all.counted != NULL ? *all.counted : all.count;
-        const uint64_t least = region * REGION << items.bits;
-        const uint64_t slots = q.slots / HSPZ_CUDA_QUOTIENT_BLOCK * HSPZ_CUDA_QUOTIENT_BLOCK;
-        const uint64_t limit = (region + 2) * REGION < slots ? (region + 2) * REGION : slots;
-        uint64_t at = quotient_lower<uint64_t>(items.keys, 0, count, least);
-        while (at < count && items.keys[at] >> items.bits < (region + 1) * REGION) {
-            const uint64_t key = items.keys[at];
-            const uint64_t behind =
-                items.counts != NULL ? at + 1 : quotient_upper<uint64_t>(items.keys, at, count);
-            const uint64_t times = items.counts != NULL ? items.counts[at] : behind - at;
-            if (times > 0) {
-                const struct quotient_placed placed = quotient_place<S>(
-                    q, key >> items.bits, (S)(key & quotient_low(items.bits)), times, limit);
-                refused += placed.refused;
-                grown += placed.grown;
-                if (placed.old > 0) {
-                    gone.add(placed.old);
-                }
-                if (!placed.refused) {
-                    come.add(placed.made);
-                }
-            }
-            at = behind;
+    const uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    struct quotient_change change = {0, 0, 0, 0};
+    bool placed = true;
+    if (i < insert.count) {
+        const uint64_t times = point.q.set || insert.counts == NULL ? 1 : insert.counts[i];
+        const uint64_t value = insert.values != NULL ? insert.values[i] : 0;
+        placed = quotient_try_insert<S>(point, insert.keys[i], value, times, insert.tries, change);
+        if (insert.left != NULL) {
+            insert.left[i] = placed ? 0 : times;
         }
     }
-    quotient_add_sums(come, &tally->come, tally->come_sums);
-    quotient_add_sums(gone, &tally->gone, tally->gone_sums);
-    quotient_add_sums({grown, refused, 0}, &tally->used, tally->refused);
+    if (!placed) {
+        atomicAdd(insert.refused, 1ull);
+    }
+    sum_changes(change);
+    if (threadIdx.x % 32 == 0 && insert.tally != NULL) {
+        tally_change(change, insert.tally);
+    } else if (threadIdx.x % 32 == 0) {
+        quotient_settle(point, change);
+    }
+}
+
+static __global__ void
+__launch_bounds__(THREADS)
+    collect_left(struct hspz_cuda_quotient_insert insert, uint64_t *out_keys, uint64_t *out_values,
+                 uint64_t *out_counts, unsigned long long *out_count)
+{
+    const uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i < insert.count && insert.left[i] > 0) {
+        const unsigned long long at = atomicAdd(out_count, 1ull);
+        out_keys[at] = insert.keys[i];
+        out_values[at] = insert.values != NULL ? insert.values[i] : 0;
+        out_counts[at] = insert.left[i];
+    }
+}
+
+static unsigned
+grid_of(uint64_t count)
+{
+    return (unsigned)((count + THREADS - 1) / THREADS);
 }
 
 template <typename S>
 static void
-place(const struct hspz_cuda_quotient *q, const struct hspz_cuda_quotient_items *items,
-      struct hspz_cuda_quotient_tally *tally, cudaStream_t stream)
+points(const struct hspz_cuda_quotient_point *point, const struct hspz_cuda_quotient_insert *insert,
+       cudaStream_t stream)
 {
-    const uint64_t regions = (q->quotients + REGION - 1) / REGION;
-    const unsigned grid = (unsigned)((regions + 1) / 2 / THREADS + 1);
-    for (unsigned odd = 0; odd < 2; odd++) {
-        place_items<S><<<grid, THREADS, 0, stream>>>(*q, *items, regions, odd, tally);
-    }
+    place_points<S><<<grid_of(insert->count), THREADS, 0, stream>>>(*point, *insert);
 }
 
 extern "C" cudaError_t
-hspz_cuda_launch_quotient_place(const struct hspz_cuda_quotient *q,
-                                const struct hspz_cuda_quotient_items *items,
-                                struct hspz_cuda_quotient_tally *tally, cudaStream_t stream)
+hspz_cuda_launch_quotient_points(const struct hspz_cuda_quotient_point *point,
+                                 const struct hspz_cuda_quotient_insert *insert,
+                                 cudaStream_t stream)
 {
-    if (items->wide || items->op != HSPZ_FILTER_INSERT) {
-        return cudaErrorInvalidValue;
+    if (insert->count == 0) {
+        return cudaSuccess;
     }
-    switch (q->slot_bits) {
+    switch (point->q.slot_bits) {
     case 8:
-        place<uint8_t>(q, items, tally, stream);
+        points<uint8_t>(point, insert, stream);
         break;
     case 16:
-        place<uint16_t>(q, items, tally, stream);
+        points<uint16_t>(point, insert, stream);
         break;
     case 32:
-        place<uint32_t>(q, items, tally, stream);
+        points<uint32_t>(point, insert, stream);
         break;
     default:
-        place<uint64_t>(q, items, tally, stream);
+        points<uint64_t>(point, insert, stream);
         break;
     }
     return cudaGetLastError();
 }
 
-/* ---- by themselves ---- */
-
-template <typename S>
-static __global__ void
-__launch_bounds__(THREADS) place_points(struct hspz_cuda_quotient_point point, const uint64_t *keys,
-                                        const uint64_t *values, const uint64_t *counts,
-                                        uint64_t count, uint64_t *left, unsigned long long *refused)
-{
-    const uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
-    struct quotient_change change = {0, 0, 0, 0};
-    if (i >= count) {
-        return;
-    }
-    const uint64_t times = point.q.set || counts == NULL ? 1 : counts[i];
-    const bool placed =
-        quotient_insert<S>(point, keys[i], values != NULL ? values[i] : 0, times, change);
-    left[i] = placed ? 0 : times;
-    if (!placed) {
-        atomicAdd(refused, 1ull);
-    }
-    quotient_settle(point, change);
-}
-
-template <typename S>
-static void
-points(const struct hspz_cuda_quotient_point *point, const uint64_t *keys, const uint64_t *values,
-       const uint64_t *counts, uint64_t count, uint64_t *left, unsigned long long *refused,
-       cudaStream_t stream)
-{
-    const unsigned grid = (unsigned)((count + THREADS - 1) / THREADS);
-    place_points<S>
-        <<<grid, THREADS, 0, stream>>>(*point, keys, values, counts, count, left, refused);
-}
-
 extern "C" cudaError_t
-hspz_cuda_launch_quotient_points(const struct hspz_cuda_quotient_point *point, const uint64_t *keys,
-                                 const uint64_t *values, const uint64_t *counts, uint64_t count,
-                                 uint64_t *left, unsigned long long *refused, cudaStream_t stream)
+hspz_cuda_launch_quotient_left(const struct hspz_cuda_quotient_insert *insert, uint64_t *out_keys,
+                               uint64_t *out_values, uint64_t *out_counts,
+                               unsigned long long *out_count, cudaStream_t stream)
 {
-    if (count == 0) {
+    if (insert->count == 0) {
         return cudaSuccess;
     }
-    switch (point->q.slot_bits) {
-    case 8:
-        points<uint8_t>(point, keys, values, counts, count, left, refused, stream);
-        break;
-    case 16:
-        points<uint16_t>(point, keys, values, counts, count, left, refused, stream);
-        break;
-    case 32:
-        points<uint32_t>(point, keys, values, counts, count, left, refused, stream);
-        break;
-    default:
-        points<uint64_t>(point, keys, values, counts, count, left, refused, stream);
-        break;
-    }
+    collect_left<<<grid_of(insert->count), THREADS, 0, stream>>>(*insert, out_keys, out_values,
+                                                                 out_counts, out_count);
     return cudaGetLastError();
 }

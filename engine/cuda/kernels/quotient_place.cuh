@@ -1,14 +1,14 @@
-/* One entry into slots that are in use: the runs behind it move on up to the next free slots.
+/* One entry into slots that are in use: what is behind it moves on, up to the next free slots.
  *
- * Nothing at or behind slot `limit`, and no mark or offset of its block, is read or changed; an
- * entry that would need it is refused, and then nothing has changed. Nobody else may change slots
- * from the quotient's block on up to the limit meanwhile.
+ * Nothing at or behind slot `limit`, a multiple of 128, and no mark or offset of its block, is read
+ * or changed; an entry that would need it is refused, and then nothing has changed. Nobody else may
+ * change slots from the quotient's block on up to the limit meanwhile.
  *
- *   look      where the run is, and the entry in it; what it grows by
- *   reach     which runs move, and how far the last one does; moved runs have no gaps between them
- *   offsets   of the blocks that begin in between
- *   move      those runs, the last one first
- *   write     the entry */
+ *   run      where it is, by the marks of the quotient's block
+ *   entry    where it is in the run; what it grows by
+ *   free     as many free slots behind the run as it grows by
+ *   shift    for each of them, all up to there moves on by a slot
+ *   write    the entry */
 #pragma once
 
 #include "engine/cuda/kernels/quotient.cuh"
@@ -23,7 +23,6 @@ struct quotient_placed {
 struct quotient_step {
     uint64_t quotient;
     uint64_t begin, end;  /* of its run; of one that is not there, where it is to begin */
-    uint64_t before;      /* where the run before it ends, at most */
     uint64_t at, behind;  /* of the entry; equal when it is not there */
     uint64_t made, grown; /* its slots, and how many more those are */
 };
@@ -34,30 +33,39 @@ quotient_mark_word(const struct hspz_cuda_quotient &q, uint64_t slot, bool runen
     return q.marks + slot / 128 * 4 + (runend ? 2 : 0) + slot / 64 % 2;
 }
 
-/* The first mark of [at, limit), a multiple of 64; `limit` when there is none. */
-static __device__ __forceinline__ uint64_t
-quotient_next_mark(const struct hspz_cuda_quotient &q, uint64_t at, uint64_t limit, bool runend)
+/* Marks of [at, end), which is not empty. */
+static __device__ __forceinline__ unsigned
+quotient_occupied(const struct hspz_cuda_quotient &q, uint64_t at, uint64_t end)
 {
-    while (at < limit) {
-        const uint64_t word = *quotient_mark_word(q, at, runend) >> at % 64;
-        if (word != 0) {
-            return at + (unsigned)__ffsll((long long)word) - 1;
+    unsigned ones = 0;
+    for (;;) {
+        uint64_t word = *quotient_mark_word(q, at, false) >> at % 64;
+        const uint64_t next = (at / 64 + 1) * 64;
+        if (end <= next) {
+            return ones + (unsigned)__popcll(word << (next - end) << at % 64);
         }
-        at = (at / 64 + 1) * 64;
+        ones += (unsigned)__popcll(word);
+        at = next;
     }
-    return limit;
 }
 
-/* The last mark below `at`, which there is. */
+/* Behind the `runs`-th run from `at` on; more than the limit when that is not below it. */
 static __device__ __forceinline__ uint64_t
-quotient_last_mark(const struct hspz_cuda_quotient &q, uint64_t at, bool runend)
+quotient_behind_runs(const struct hspz_cuda_quotient &q, uint64_t at, unsigned runs, uint64_t limit)
 {
-    for (at--;; at = at / 64 * 64 - 1) {
-        const uint64_t word = *quotient_mark_word(q, at, runend) << (63 - at % 64);
-        if (word != 0) {
-            return at - (unsigned)__clzll((long long)word);
+    while (runs > 0) {
+        if (at >= limit) {
+            return limit + 1;
         }
+        const uint64_t word = *quotient_mark_word(q, at, true) >> at % 64;
+        const unsigned ones = (unsigned)__popcll(word);
+        if (runs <= ones) {
+            return at + quotient_select(word, runs) + 1;
+        }
+        runs -= ones;
+        at = (at / 64 + 1) * 64;
     }
+    return at;
 }
 
 /* The run of the quotient, or its place; false when that is not below the limit. */
@@ -65,23 +73,18 @@ static __device__ __forceinline__ bool
 quotient_step_run(const struct hspz_cuda_quotient &q, uint64_t limit, struct quotient_step *s)
 {
     const uint64_t block = s->quotient / HSPZ_CUDA_QUOTIENT_BLOCK;
+    const uint64_t first = block * HSPZ_CUDA_QUOTIENT_BLOCK;
     if (q.offsets[block] == HSPZ_CUDA_QUOTIENT_FAR) {
         return false;
     }
-    uint64_t at = block * HSPZ_CUDA_QUOTIENT_BLOCK + q.offsets[block];
-    uint64_t other = block * HSPZ_CUDA_QUOTIENT_BLOCK;
-    const uint64_t behind = other + HSPZ_CUDA_QUOTIENT_BLOCK;
-    for (other = quotient_next_mark(q, other, behind, false); other < s->quotient && at < limit;
-         other = quotient_next_mark(q, other + 1, behind, false)) {
-        at = quotient_next_mark(q, at, limit, true) + 1;
-    }
+    const unsigned runs = s->quotient > first ? quotient_occupied(q, first, s->quotient) : 0;
+    const uint64_t at = quotient_behind_runs(q, first + q.offsets[block], runs, limit);
     if (at >= limit) {
         return false;
     }
-    s->before = at;
     s->begin = s->end = quotient_later(at, s->quotient);
-    if (other == s->quotient) {
-        s->end = quotient_next_mark(q, s->begin, limit, true) + 1;
+    if ((*quotient_mark_word(q, s->quotient, false) >> s->quotient % 64 & 1) != 0) {
+        s->end = quotient_behind_runs(q, s->begin, 1, limit);
     }
     return s->end <= limit;
 }
@@ -105,63 +108,91 @@ quotient_step_entry(const struct hspz_cuda_quotient &q, S symbol, struct quotien
     return 0;
 }
 
-/* Runs behind the one that grows, as they move on. */
-struct quotient_reach {
-    uint64_t quotient;  /* of the last that moves, or of the one that grows */
-    uint64_t old, made; /* where it ends */
-};
-
-/* False when that is not below the limit. With `offsets`, sets those of the blocks that begin
- * behind the quotient. */
-static __device__ __forceinline__ bool
-quotient_step_reach(const struct hspz_cuda_quotient &q, const struct quotient_step *s,
-                    uint64_t limit, bool offsets, struct quotient_reach *r)
+/* The first free slot from *end on, behind which runs of quotients up to `quotient` are; both move
+ * behind it. `limit` when there is none below it. */
+static __device__ __forceinline__ uint64_t
+quotient_step_free(const struct hspz_cuda_quotient &q, uint64_t *quotient, uint64_t *end,
+                   uint64_t limit)
 {
-    *r = {s->quotient, s->end > s->begin ? s->end : s->before, s->end + s->grown};
-    uint64_t next_block = (s->quotient / HSPZ_CUDA_QUOTIENT_BLOCK + 1) * HSPZ_CUDA_QUOTIENT_BLOCK;
-    while (r->made <= limit) {
-        const uint64_t next = quotient_next_mark(q, r->quotient + 1, limit, false);
-        for (; offsets && next_block <= next && next_block < r->made;
-             next_block += HSPZ_CUDA_QUOTIENT_BLOCK) {
-            const uint64_t offset = r->made - next_block;
-            q.offsets[next_block / HSPZ_CUDA_QUOTIENT_BLOCK] =
-                (uint16_t)(offset < HSPZ_CUDA_QUOTIENT_FAR ? offset : HSPZ_CUDA_QUOTIENT_FAR);
+    while (*end < limit) {
+        const unsigned runs = *end > *quotient ? quotient_occupied(q, *quotient + 1, *end + 1) : 0;
+        *quotient = quotient_later(*quotient, *end);
+        if (runs == 0) {
+            return (*end)++;
         }
-        if (next >= r->made) {
-            return true;
-        }
-        const uint64_t begin = quotient_later(r->old, next);
-        if (begin >= r->made) {
-            return true;
-        }
-        const uint64_t end = quotient_next_mark(q, begin, limit, true) + 1;
-        *r = {next, end, r->made + (end - begin)};
+        *end = quotient_behind_runs(q, *end, runs, limit);
     }
-    return false;
+    return limit;
 }
 
-/* Moves the runs behind the one that grows, whose quotient is marked as occupied, up to the last
- * one. */
+/* Runend bits from .. end - 1 move on by one; the first becomes 0. */
+static __device__ __forceinline__ void
+quotient_shift_marks(const struct hspz_cuda_quotient &q, uint64_t from, uint64_t end)
+{
+    uint64_t carry = 0;
+    for (uint64_t at = from / 64 * 64; at <= end; at += 64) {
+        uint64_t *const word = quotient_mark_word(q, at, true);
+        const uint64_t old = *word;
+        /* Those that change: from .. end. */
+        uint64_t mask = UINT64_MAX;
+        if (at < from) {
+            mask <<= from - at;
+        }
+        if (end - at < 63) {
+            mask &= (UINT64_C(1) << (end - at + 1)) - 1;
+        }
+        const uint64_t moved = ((old & mask) << 1 | carry) & mask;
+        carry = old >> 63;
+        *word = (old & ~mask) | moved;
+    }
+}
+
+/* Symbols from .. end - 1 move on by one, a word at a time, the last one first. */
 template <typename S>
 static __device__ __forceinline__ void
-quotient_step_move(const struct hspz_cuda_quotient &q, const struct quotient_step *s,
-                   struct quotient_reach r)
+quotient_shift_symbols(const struct hspz_cuda_quotient &q, uint64_t from, uint64_t end)
 {
-    S *const symbols = (S *)q.symbols;
-    while (r.quotient > s->quotient) {
-        const uint64_t before = quotient_last_mark(q, r.quotient, false);
-        uint64_t old = s->end > s->begin ? s->end : s->before; /* where the run before it ends */
-        if (before > s->quotient) {
-            old = quotient_last_mark(q, r.old - 1, true) + 1;
+    const unsigned a_word = 8 / sizeof(S), bits = 8 * sizeof(S) % 64;
+    uint64_t *const words = (uint64_t *)q.symbols;
+    for (uint64_t at = end / a_word; end > from; at--) {
+        const uint64_t old = words[at];
+        uint64_t moved = at > 0 ? words[at - 1] : 0;
+        if (bits != 0) {
+            moved = old << bits | moved >> (64 - bits) % 64;
         }
-        const uint64_t begin = quotient_later(old, r.quotient);
-        *quotient_mark_word(q, r.old - 1, true) &= ~(UINT64_C(1) << (r.old - 1) % 64);
-        *quotient_mark_word(q, r.made - 1, true) |= UINT64_C(1) << (r.made - 1) % 64;
-        for (uint64_t n = r.old - begin; n > 0; n--) {
-            symbols[--r.made] = symbols[--r.old];
+        /* Those that change: from + 1 .. end. */
+        uint64_t mask = UINT64_MAX;
+        if (end % a_word + 1 < a_word) {
+            mask = (UINT64_C(1) << bits * (end % a_word + 1)) - 1;
         }
-        r.old = old;
-        r.quotient = before;
+        if (at * a_word <= from) {
+            mask &= from % a_word + 1 < a_word ? UINT64_MAX << bits * (from % a_word + 1) : 0;
+        }
+        words[at] = (old & ~mask) | (moved & mask);
+        end = at * a_word > 0 ? at * a_word - 1 : 0;
+        if (at * a_word <= from) {
+            return;
+        }
+    }
+}
+
+/* A slot for the run at s->behind, since slot `free` is free. */
+template <typename S>
+static __device__ __forceinline__ void
+quotient_step_shift(const struct hspz_cuda_quotient &q, struct quotient_step *s, uint64_t free)
+{
+    quotient_shift_symbols<S>(q, s->behind, free);
+    if (s->end > s->begin) {
+        quotient_shift_marks(q, s->end - 1, free);
+    } else {
+        quotient_shift_marks(q, s->begin, free);
+        *quotient_mark_word(q, s->begin, true) |= UINT64_C(1) << s->begin % 64;
+        *quotient_mark_word(q, s->quotient, false) |= UINT64_C(1) << s->quotient % 64;
+    }
+    s->end++;
+    for (uint64_t b = s->quotient / HSPZ_CUDA_QUOTIENT_BLOCK + 1;
+         b * HSPZ_CUDA_QUOTIENT_BLOCK <= free; b++) {
+        q.offsets[b] = (uint16_t)(q.offsets[b] + (q.offsets[b] != HSPZ_CUDA_QUOTIENT_FAR));
     }
 }
 
@@ -173,7 +204,6 @@ quotient_place(const struct hspz_cuda_quotient &q, uint64_t quotient, S symbol, 
 {
     struct quotient_placed placed = {true, 0, 0, 0};
     struct quotient_step s;
-    struct quotient_reach reach;
     s.quotient = quotient;
     if (!quotient_step_run(q, limit, &s)) {
         return placed;
@@ -182,23 +212,21 @@ quotient_place(const struct hspz_cuda_quotient &q, uint64_t quotient, S symbol, 
     const uint64_t sum = q.set ? 1 : quotient_add(old, count);
     s.made = quotient_length<S>(symbol, sum);
     s.grown = s.made - (s.behind - s.at);
-    if (!quotient_step_reach(q, &s, limit, false, &reach)) {
-        return placed;
+    uint64_t upto = quotient, end = s.end, free = 0;
+    for (uint64_t i = 0; i < s.grown; i++) {
+        free = quotient_step_free(q, &upto, &end, limit);
+        if (free >= limit) {
+            return placed;
+        }
     }
     placed = {false, old, sum, s.grown};
-    if (s.grown > 0) {
-        (void)quotient_step_reach(q, &s, limit, true, &reach);
-        *quotient_mark_word(q, quotient, false) |= UINT64_C(1) << quotient % 64;
-        quotient_step_move<S>(q, &s, reach);
-        S *const symbols = (S *)q.symbols;
-        for (uint64_t at = s.end; at > s.behind; at--) {
-            symbols[at - 1 + s.grown] = symbols[at - 1];
+    for (uint64_t i = 0; i < placed.grown; i++) {
+        if (placed.grown > 1) {
+            upto = quotient;
+            end = s.end;
+            free = quotient_step_free(q, &upto, &end, limit);
         }
-        if (s.end > s.begin) {
-            *quotient_mark_word(q, s.end - 1, true) &= ~(UINT64_C(1) << (s.end - 1) % 64);
-        }
-        const uint64_t last = s.end + s.grown - 1;
-        *quotient_mark_word(q, last, true) |= UINT64_C(1) << last % 64;
+        quotient_step_shift<S>(q, &s, free);
     }
     (void)quotient_put<S>((S *)q.symbols + s.at, symbol, sum);
     return placed;

@@ -1,9 +1,9 @@
 /* A thread's insert and look-up in a quotient filter that other threads change too.
  *
- * Regions of slots have a lock each. An insert holds its region's and the next one's, so that runs
- * may move on into that; what would move further is refused, and goes in by a call of
- * hspz_cuda_filter_run. A look-up beside inserts holds both locks, too; with no inserts under way
- * quotient_look is enough.
+ * Regions of slots have a lock each. An insert holds those of its region and the next one, so that
+ * what is behind its run may move on into that; when it would move further, those of more. What
+ * would move further still is refused, and goes in by a call of hspz_cuda_filter_run. A look-up
+ * beside inserts holds its region's, too; with no inserts under way quotient_look is enough.
  *
  *   struct quotient_change change = {};
  *   if (quotient_insert<uint8_t>(point, key, 0, 1, change)) ...
@@ -14,6 +14,9 @@
 #pragma once
 
 #include "engine/cuda/kernels/quotient_place.cuh"
+
+#define QUOTIENT_LOCKS 2u      /* of an insert */
+#define QUOTIENT_LOCKS_MOST 8u /* and when those do not reach */
 
 /* What a thread's inserts come to. */
 struct quotient_change {
@@ -26,31 +29,47 @@ quotient_lock(uint32_t *lock)
     return atomicCAS(lock, 0u, 1u) == 0;
 }
 
-/* Calls `work` with both locks of a region. Never waits with a lock in hand. */
+/* Calls `work` with so many locks from a region's on. Never waits with a lock in hand; false: not
+ * once in so many tries (0: for ever) were all free. */
 template <typename WORK>
-static __device__ __forceinline__ void
-quotient_locked(const struct hspz_cuda_quotient_point &point, uint64_t region, WORK work)
+static __device__ __forceinline__ bool
+quotient_locked(const struct hspz_cuda_quotient_point &point, uint64_t region, unsigned count,
+                uint32_t tries, WORK work)
 {
     uint32_t *const locks = point.locks + region;
-    for (bool done = false; !done;) {
-        if (quotient_lock(&locks[0])) {
-            if (quotient_lock(&locks[1])) {
-                __threadfence();
-                work();
-                __threadfence();
-                atomicExch(&locks[1], 0u);
-                done = true;
-            }
-            atomicExch(&locks[0], 0u);
+    bool done = false;
+    for (uint32_t i = 0; !done && (tries == 0 || i < tries); i++) {
+        unsigned held = 0;
+        while (held < count && quotient_lock(&locks[held])) {
+            held++;
+        }
+        if (held == count) {
+            __threadfence();
+            work();
+            __threadfence();
+            done = true;
+        }
+        while (held > 0) {
+            atomicExch(&locks[--held], 0u);
         }
     }
+    return done;
 }
 
-/* False: refused. */
+/* Behind the slots of so many regions that can be changed. */
+static __device__ __forceinline__ uint64_t
+quotient_region_limit(const struct hspz_cuda_quotient &q, uint64_t region, unsigned count)
+{
+    const uint64_t all = q.slots / HSPZ_CUDA_QUOTIENT_BLOCK * HSPZ_CUDA_QUOTIENT_BLOCK;
+    const uint64_t limit = (region + count) * HSPZ_CUDA_QUOTIENT_REGION;
+    return limit < all ? limit : all;
+}
+
+/* Gives up when locks were not free in so many tries (0: never). */
 template <typename S>
 static __device__ __forceinline__ bool
-quotient_insert(const struct hspz_cuda_quotient_point &point, uint64_t key, uint64_t value,
-                uint64_t count, struct quotient_change &change)
+quotient_try_insert(const struct hspz_cuda_quotient_point &point, uint64_t key, uint64_t value,
+                    uint64_t count, uint32_t tries, struct quotient_change &change)
 {
     const struct hspz_cuda_quotient &q = point.q;
     const uint64_t fingerprint = quotient_fingerprint(q, key);
@@ -58,15 +77,19 @@ quotient_insert(const struct hspz_cuda_quotient_point &point, uint64_t key, uint
     const uint64_t remainder = fingerprint & quotient_low(q.remainder_bits);
     const S symbol = (S)(remainder << q.value_bits | (value & quotient_low(q.value_bits)));
     const uint64_t region = quotient / HSPZ_CUDA_QUOTIENT_REGION;
-    const uint64_t all = q.slots / HSPZ_CUDA_QUOTIENT_BLOCK * HSPZ_CUDA_QUOTIENT_BLOCK;
-    const uint64_t next = (region + 2) * HSPZ_CUDA_QUOTIENT_REGION;
-    struct quotient_placed placed = {false, 0, 0, 0};
+    struct quotient_placed placed = {true, 0, 0, 0};
     if (count == 0) {
         return true;
     }
-    quotient_locked(point, region, [&] {
-        placed = quotient_place<S>(q, quotient, symbol, count, next < all ? next : all);
-    });
+    for (unsigned locks = QUOTIENT_LOCKS; placed.refused && locks <= QUOTIENT_LOCKS_MOST;
+         locks *= QUOTIENT_LOCKS_MOST / QUOTIENT_LOCKS) {
+        if (!quotient_locked(point, region, locks, tries, [&] {
+                placed = quotient_place<S>(q, quotient, symbol, count,
+                                           quotient_region_limit(q, region, locks));
+            })) {
+            return false;
+        }
+    }
     if (placed.refused) {
         return false;
     }
@@ -78,6 +101,15 @@ quotient_insert(const struct hspz_cuda_quotient_point &point, uint64_t key, uint
     return true;
 }
 
+/* False: refused. */
+template <typename S>
+static __device__ __forceinline__ bool
+quotient_insert(const struct hspz_cuda_quotient_point &point, uint64_t key, uint64_t value,
+                uint64_t count, struct quotient_change &change)
+{
+    return quotient_try_insert<S>(point, key, value, count, 0, change);
+}
+
 /* As quotient_look, beside inserts. */
 template <typename S>
 static __device__ __forceinline__ uint64_t
@@ -86,8 +118,9 @@ quotient_look_beside(const struct hspz_cuda_quotient_point &point, uint64_t key,
     const uint64_t fingerprint = quotient_fingerprint(point.q, key);
     const uint64_t quotient = fingerprint >> point.q.remainder_bits;
     uint64_t count = 0;
-    quotient_locked(point, quotient / HSPZ_CUDA_QUOTIENT_REGION,
-                    [&] { count = quotient_look<S>(point.q, fingerprint, value); });
+    /* Inserts of later regions move nothing up to the end of the run. */
+    (void)quotient_locked(point, quotient / HSPZ_CUDA_QUOTIENT_REGION, 1, 0,
+                          [&] { count = quotient_look<S>(point.q, fingerprint, value); });
     return count;
 }
 

@@ -403,14 +403,14 @@ __launch_bounds__(THREADS)
 
 static __global__ void
 __launch_bounds__(THREADS) find_bounds(struct hspz_cuda_quotient_items items, unsigned bits,
-                                       uint64_t tiles, uint64_t *bounds)
+                                       unsigned size, uint64_t tiles, uint64_t *bounds)
 {
     const uint64_t tile = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
     if (tile > tiles) {
         return;
     }
     const uint64_t count = items.counted != NULL ? *items.counted : items.count;
-    const wide_key least = (wide_key)(tile * TILE) << bits;
+    const wide_key least = (wide_key)(tile * size) << bits;
     uint64_t at = count;
     if (tile < tiles && items.wide) {
         at = quotient_lower<wide_key>((const wide_key *)items.keys, 0, count, least);
@@ -446,13 +446,13 @@ __launch_bounds__(THREADS) find_bounds(struct hspz_cuda_quotient_items items, un
 
 extern "C" cudaError_t
 hspz_cuda_launch_quotient_bounds(const struct hspz_cuda_quotient *q,
-                                 const struct hspz_cuda_quotient_items *items, uint64_t *bounds,
-                                 cudaStream_t stream)
+                                 const struct hspz_cuda_quotient_items *items, unsigned size,
+                                 uint64_t *bounds, cudaStream_t stream)
 {
-    const uint64_t tiles = hspz_cuda_quotient_tiles(q->quotients);
+    const uint64_t tiles = (q->quotients + size - 1) / size;
     const unsigned bits = q->remainder_bits + (items->op == HSPZ_FILTER_INSERT ? q->value_bits : 0);
     const unsigned grid = (unsigned)(tiles / THREADS + 1);
-    find_bounds<<<grid, THREADS, 0, stream>>>(*items, bits, tiles, bounds);
+    find_bounds<<<grid, THREADS, 0, stream>>>(*items, bits, size, tiles, bounds);
     return cudaGetLastError();
 }
 
