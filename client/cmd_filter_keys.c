@@ -45,7 +45,7 @@ flag(bool has, const char *name, bool *target)
 }
 
 static enum hspz_status
-check(const struct hspz_filter_run *run, bool if_absent, struct hspz_error *err)
+check(const struct hspz_key_run *run, bool if_absent, struct hspz_error *err)
 {
     if (run->json && run->format != HSPZ_KEY_FORMAT_NONE) {
         return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "it takes --json or --format, not both");
@@ -67,7 +67,7 @@ hspz_cmd_filter_keys(struct hspz_cli *cli, const struct hspz_command *command, i
                      char **argv)
 {
     const struct variant *variant = find_variant(command->name);
-    struct hspz_filter_run run = {
+    struct hspz_key_run run = {
         .cli = cli, .output = "-", .batch = BATCH_DEFAULT, .priority = HSPZ_PRIORITY_DEFAULT};
     bool if_absent = false;
     int format = -1;
@@ -109,7 +109,7 @@ hspz_cmd_filter_keys(struct hspz_cli *cli, const struct hspz_command *command, i
     if (check(&run, if_absent, &err) != HSPZ_OK) {
         return hspz_cli_usage_error(command, &err);
     }
-    return hspz_filter_run(&run);
+    return hspz_key_run_do(&run);
 }
 
 int
@@ -117,7 +117,7 @@ hspz_cmd_filter_enumerate(struct hspz_cli *cli, const struct hspz_command *comma
                           char **argv)
 {
     static const char *const written[] = {"tsv", "raw", NULL};
-    struct hspz_filter_run run = {.cli = cli, .output = "-"};
+    struct hspz_key_run run = {.cli = cli, .output = "-"};
     int format = 0;
     int64_t deadline_ms = 0;
     const struct hspz_option own[] = {

@@ -19,7 +19,7 @@
 #define ROW_BYTES 64u
 
 struct state {
-    const struct hspz_filter_run *run;
+    const struct hspz_key_run *run;
     struct hspz_client *client;
     struct hspz_key_file *input;
     struct hspz_key_batch batch;
@@ -46,14 +46,14 @@ done_word(enum hspz_keys_operation operation)
 }
 
 static bool
-inserts(const struct hspz_filter_run *run)
+inserts(const struct hspz_key_run *run)
 {
     return run->operation <= HSPZ_KEYS_INSERT_IF_ABSENT;
 }
 
 /* Whether the server's array of numbers is wanted, beside the bits. */
 static bool
-wants_array(const struct hspz_filter_run *run)
+wants_array(const struct hspz_key_run *run)
 {
     return run->format != HSPZ_KEY_FORMAT_NONE &&
            (run->operation == HSPZ_KEYS_COUNT ||
@@ -154,7 +154,7 @@ commit_output(struct state *s, struct hspz_error *err)
 }
 
 static const char *
-header_of(const struct hspz_filter_run *run)
+header_of(const struct hspz_key_run *run)
 {
     switch (run->operation) {
     case HSPZ_KEYS_QUERY:
@@ -234,7 +234,7 @@ column(const struct state *s, unsigned i)
 static enum hspz_status
 run_batch(struct state *s, struct hspz_error *err)
 {
-    const struct hspz_filter_run *run = s->run;
+    const struct hspz_key_run *run = s->run;
     struct hspz_keys_request request = HSPZ_KEYS_REQUEST_DEFAULT;
     request.filter = run->filter;
     request.operation = run->operation;
@@ -268,7 +268,7 @@ run_batch(struct state *s, struct hspz_error *err)
 
 /* Columns of the input. */
 static unsigned
-columns_of(const struct hspz_filter_run *run)
+columns_of(const struct hspz_key_run *run)
 {
     return 1u + (inserts(run) && run->values) + run->counts;
 }
@@ -276,7 +276,7 @@ columns_of(const struct hspz_filter_run *run)
 static enum hspz_status
 run_keys(struct state *s, struct hspz_error *err)
 {
-    const struct hspz_filter_run *run = s->run;
+    const struct hspz_key_run *run = s->run;
     enum hspz_status status = hspz_cli_connect(run->cli, &s->client, err);
     if (status != HSPZ_OK) {
         return status;
@@ -358,7 +358,7 @@ print_json_name(const char *name)
 static void
 say_summary(const struct state *s)
 {
-    const struct hspz_filter_run *run = s->run;
+    const struct hspz_key_run *run = s->run;
     const char *word = done_word(run->operation);
     if (run->json) {
         print_json_name(run->filter);
@@ -373,7 +373,7 @@ say_summary(const struct state *s)
 }
 
 int
-hspz_filter_run(const struct hspz_filter_run *run)
+hspz_key_run_do(const struct hspz_key_run *run)
 {
     struct state s = {.run = run};
     struct hspz_error err = {0};
@@ -450,7 +450,7 @@ run_enumerate(struct state *s, struct hspz_error *err)
 }
 
 int
-hspz_filter_enumerate_run(const struct hspz_filter_run *run)
+hspz_filter_enumerate_run(const struct hspz_key_run *run)
 {
     struct state s = {.run = run};
     struct hspz_error err = {0};

@@ -6,7 +6,7 @@
 
 enum hspz_key_format { HSPZ_KEY_FORMAT_TSV, HSPZ_KEY_FORMAT_RAW, HSPZ_KEY_FORMAT_NONE };
 
-struct hspz_filter_run {
+struct hspz_key_run {
     struct hspz_cli *cli;
     const char *filter;
     const char *input; /* "-": standard input */
@@ -22,5 +22,5 @@ struct hspz_filter_run {
 };
 
 /* The exit status; failed too when the filter is full. */
-int hspz_filter_run(const struct hspz_filter_run *run);
-int hspz_filter_enumerate_run(const struct hspz_filter_run *run);
+int hspz_key_run_do(const struct hspz_key_run *run);
+int hspz_filter_enumerate_run(const struct hspz_key_run *run);
