@@ -3,10 +3,10 @@
 # CUDA engine, a subset under each sanitizer, then the measurements. Logs go to $OUT (default out/).
 #
 #   tests/gpu/device.sh [tests] [card] [system] [served] [soak] [sanitize] [bench] [hsps]
-#                       [jobs] [filters] [keys] [sketches]
+#                       [jobs] [filters] [keys] [paper] [sketches]
 #
-# All but `sketches` when none is named. `card` has what only a card can show, `system` the black-box
-# tests of the daemon with the CUDA engine, `keys` filters against exact sets and counts.
+# All but `paper` and `sketches` when none is named. `card` has what only a card can show, `system` the black-box
+# tests of the daemon with the CUDA engine, `keys` filters against exact sets and counts, `paper` experiments on filters.
 #
 # Ends with a table of all results and a line of counts, in less than 12,000 characters; non-zero when anything failed.
 # HSPZ_SECONDS (570): after so many nothing more is begun, and what runs is stopped. HSPZ_CARD_SYSTEM: which of
@@ -229,6 +229,15 @@ for part; do
         cat "$out/last"
         run 300 quotient_bench bundle/bin/quotient_bench
         cat "$out/last"
+        ;;
+    paper)
+        run 100 filter_ways bundle/bin/filter_ways
+        cat "$out/last"
+        for mode in bits groups "counts 22 24"; do
+            # shellcheck disable=SC2086
+            run 100 "filter_paper, $mode" bundle/bin/filter_paper $mode 26
+            cat "$out/last"
+        done
         ;;
     sketches)
         run 200 sketches bundle/bin/discover_mappings
