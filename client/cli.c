@@ -91,3 +91,35 @@ hspz_cli_finish_stdout(void)
     }
     return HSPZ_EXIT_FAILED;
 }
+
+static int
+group_error(const struct hspz_command *group, const char *what, const char *value)
+{
+    fprintf(stderr, "hspz-client: %s: %s%s\nTry: hspz-client %s --help\n", group->name, what, value,
+            group->name);
+    return HSPZ_EXIT_USAGE;
+}
+
+int
+hspz_cli_run_group(struct hspz_cli *cli, const struct hspz_command *group,
+                   const struct hspz_command *commands, size_t count, int argc, char **argv)
+{
+    const size_t prefix = strlen(group->name) + 1;
+    if (argc < 2) {
+        return group_error(group, "a command is missing", "");
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        hspz_cli_print_help(group, stdout);
+        for (size_t i = 0; i < count; i++) {
+            printf("  %-11s %s\n", commands[i].name + prefix, commands[i].summary);
+        }
+        printf("\nExample: hspz-client %s --help\n", commands[0].name);
+        return hspz_cli_finish_stdout();
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(commands[i].name + prefix, argv[1]) == 0) {
+            return commands[i].run(cli, &commands[i], argc - 1, argv + 1);
+        }
+    }
+    return group_error(group, "unknown command ", argv[1]);
+}

@@ -74,6 +74,10 @@ int hspz_cli_usage_error(const struct hspz_command *command, const struct hspz_e
 /* Says what failed; the exit status for it. */
 int hspz_cli_fail(const struct hspz_cli *cli, const struct hspz_error *err);
 void hspz_cli_print_help(const struct hspz_command *command, FILE *to);
+/* A command of commands, "filter" of "filter create" and others: runs the one that argv[1] names,
+ * or lists them for --help; the exit status. */
+int hspz_cli_run_group(struct hspz_cli *cli, const struct hspz_command *group,
+                       const struct hspz_command *commands, size_t count, int argc, char **argv);
 void hspz_cli_print_version(void);
 
 /* A variable of the environment, NULL when it is unset or empty: the only place where the program

@@ -1,7 +1,5 @@
 #include "client/cmd_filter.h"
 
-#include <string.h>
-
 /* filter: the table of its commands. */
 
 #define KEYS_HELP                                                                                  \
@@ -175,34 +173,10 @@ static const struct hspz_command commands[] = {
      "Example: hspz-client filter stats seen\n",
      {"NAME"}},
 };
-#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
-#define PREFIX (sizeof("filter ") - 1)
-
-static int
-usage_error(const char *what, const char *value)
-{
-    fprintf(stderr, "hspz-client: filter: %s%s\nTry: hspz-client filter --help\n", what, value);
-    return HSPZ_EXIT_USAGE;
-}
 
 int
 hspz_cmd_filter(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv)
 {
-    if (argc < 2) {
-        return usage_error("a command is missing", "");
-    }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        hspz_cli_print_help(command, stdout);
-        for (size_t i = 0; i < COMMAND_COUNT; i++) {
-            printf("  %-11s %s\n", commands[i].name + PREFIX, commands[i].summary);
-        }
-        printf("\nExample: hspz-client filter create --help\n");
-        return hspz_cli_finish_stdout();
-    }
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(commands[i].name + PREFIX, argv[1]) == 0) {
-            return commands[i].run(cli, &commands[i], argc - 1, argv + 1);
-        }
-    }
-    return usage_error("unknown command ", argv[1]);
+    return hspz_cli_run_group(cli, command, commands, sizeof(commands) / sizeof(commands[0]), argc,
+                              argv);
 }

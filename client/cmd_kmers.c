@@ -1,7 +1,5 @@
 #include "client/cmd_kmers.h"
 
-#include <string.h>
-
 /* kmers: the table of its commands. */
 
 #define FILES_HELP                                                                                 \
@@ -81,34 +79,10 @@ static const struct hspz_command commands[] = {
          BATCH_HELP "Example: hspz-client kmers screen host reads.fq.gz -o screened.tsv\n",
      {"NAME", "READS"}},
 };
-#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
-#define PREFIX (sizeof("kmers ") - 1)
-
-static int
-usage_error(const char *what, const char *value)
-{
-    fprintf(stderr, "hspz-client: kmers: %s%s\nTry: hspz-client kmers --help\n", what, value);
-    return HSPZ_EXIT_USAGE;
-}
 
 int
 hspz_cmd_kmers(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv)
 {
-    if (argc < 2) {
-        return usage_error("a command is missing", "");
-    }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        hspz_cli_print_help(command, stdout);
-        for (size_t i = 0; i < COMMAND_COUNT; i++) {
-            printf("  %-11s %s\n", commands[i].name + PREFIX, commands[i].summary);
-        }
-        printf("\nExample: hspz-client kmers count --help\n");
-        return hspz_cli_finish_stdout();
-    }
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(commands[i].name + PREFIX, argv[1]) == 0) {
-            return commands[i].run(cli, &commands[i], argc - 1, argv + 1);
-        }
-    }
-    return usage_error("unknown command ", argv[1]);
+    return hspz_cli_run_group(cli, command, commands, sizeof(commands) / sizeof(commands[0]), argc,
+                              argv);
 }
