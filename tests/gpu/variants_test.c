@@ -634,6 +634,9 @@ main(int argc, char **argv)
     if (quick) {
         return cmocka_run_group_tests(quick_tests, NULL, NULL);
     }
+    if (argc == 3 && strcmp(argv[1], "only") == 0) {
+        cmocka_set_test_filter(argv[2]); /* * and ? stand for others */
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_mapping_walk_and_window_gives_the_same),
         cmocka_unit_test(test_columns_are_the_bytes_of_the_cpu),
