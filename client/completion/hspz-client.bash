@@ -64,7 +64,7 @@ _hspz_client() {
             fi
         elif [[ -z $command ]]; then
             command=$word
-        elif [[ $command == index || $command == filter ]]; then
+        elif [[ $command == index || $command == filter || $command == kmers ]]; then
             command="$command $word"
         else
             ((operands++))
@@ -74,7 +74,10 @@ _hspz_client() {
     case $command in
     '') ;;
     index) ;;
-    filter) names=$("$program" filter --help 2>/dev/null | sed -n 's/^  \([a-z]*\) .*/filter \1/p') ;;
+    filter | kmers)
+        names=$("$program" "$command" --help 2>/dev/null |
+            sed -n "s/^  \([a-z]*\) .*/$command \1/p")
+        ;;
     *) options=$("$program" $command --help 2>/dev/null | _hspz_options)$'\n'$common ;;
     esac
     if _hspz_after_option; then
@@ -86,7 +89,7 @@ _hspz_client() {
         COMPREPLY=($(compgen -W "$(sed 's/ .*//' <<<"$options")" -- "$cur"))
     elif [[ -z $command ]]; then
         COMPREPLY=($(compgen -W "$(sed 's/ .*//' <<<"$names" | sort -u)" -- "$cur"))
-    elif [[ $command == index || $command == filter ]]; then
+    elif [[ $command == index || $command == filter || $command == kmers ]]; then
         COMPREPLY=($(compgen -W "$(sed -n "s/^$command //p" <<<"$names")" -- "$cur"))
     else
         case "$command $operands" in

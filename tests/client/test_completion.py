@@ -57,7 +57,7 @@ class CompletionTest(unittest.TestCase):
             return sorted(set(complete([CLIENT] + list(words), self.folder)))
         names = self.names
         self.assertEqual(client(""), sorted({n.split()[0] for n in names}))
-        for group in ("index", "filter"):
+        for group in ("index", "filter", "kmers"):
             self.assertEqual(client(group, ""),
                              sorted(n.split()[1] for n in names if n.startswith(group + " ")))
         self.assertEqual(client("--server", "unix:/x", "-q", "dis"), ["discover"])
@@ -70,7 +70,7 @@ class CompletionTest(unittest.TestCase):
         common = options(said(CLIENT, "--help").split("Options of every command:")[1])
         self.assertEqual(set(client("-")), common)
         # Every option of some with unlike helps; the test of the manual goes through all.
-        for name in ("hsps", "kegalign", "filter insert"):
+        for name in ("hsps", "kegalign", "filter insert", "kmers count"):
             text = said(CLIENT, *name.split(), "--help").split("Example:")[0]
             text = text.replace("LASTZ's --segments", "")
             self.assertEqual(set(client(*name.split(), "-")), options(text) | common, name)

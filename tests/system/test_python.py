@@ -3,9 +3,11 @@ every transport and encoding; filters against sets and counts; what goes wrong a
 
 import contextlib
 import gc
+import gzip
 import hashlib
 import json
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -195,7 +197,8 @@ class AnchorsTest(Case):
                     self.assertGreater(len(first), 100)
                     with self.assertRaises(ValueError):
                         self.client.health()
-                self.assertEqual(list(discovery), [])
+                with self.assertRaises(ValueError):  # not an end that looks like a whole one
+                    next(discovery)
                 self.assertEqual(self.client.health()["state"], "ready")
             for _ in self.client.discover("ref", self.query, transport=transport):
                 break
@@ -221,9 +224,25 @@ class AnchorsTest(Case):
             self.client.discover("ref", b"ACGT", encoding="rows").collect()
         with self.assertRaises(ValueError):
             self.client.discover("ref")
+        with self.assertRaises(TypeError):
+            hspz.connect(pathlib.Path("hspz.sock"))
+        # Numbers of numpy are numbers.
+        with self.code("too_large"):
+            list(self.client.discover("ref", self.query, hit_limit=np.int64(1000)))
+        damaged = self.file("damaged.fa.gz", gzip.compress(b">a\nACGT\n")[:-9])
+        with self.assertRaisesRegex(ValueError, "damaged.fa.gz"):
+            hspz.Query.from_fasta(damaged)
         # The connection has lived through all of it.
         self.assertEqual(self.client.health()["state"], "ready")
         self.assertEqual(self.client.stats()["jobs"]["ok"], 0)
+        # All of nothing may be asked for twice, what was read once may not.
+        read = self.client.discover("ref", b"N" * 40)
+        self.assertEqual(list(read), [])
+        self.assertEqual(len(read.collect()), 0)
+        read = self.client.discover("ref", self.query)
+        self.assertGreater(sum(len(part) for part in read), 1000)
+        with self.assertRaises(ValueError):
+            read.collect()
 
     def test_a_server_that_dies_is_incomplete(self):
         discovery = self.client.discover("ref", self.query)
@@ -231,6 +250,8 @@ class AnchorsTest(Case):
         self.node.process.send_signal(signal.SIGKILL)
         self.node.process.wait()
         with self.assertRaises(hspz.Incomplete):
+            list(discovery)
+        with self.assertRaises(ValueError):
             list(discovery)
         with self.assertRaises(hspz.Incomplete):
             self.client.health()

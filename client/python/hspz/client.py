@@ -290,8 +290,10 @@ def connect(server: Union[str, addresses.Address, None] = None, *, token: Option
     does. `token` is who one is, where the server asks for it; by default `HSPZ_TOKEN`.
 
     `wait`: seconds to wait for a server that is not up or still loading; None: for ever. Otherwise
-    NoServer or NotReady is raised at once. A short call is given up after `answer_timeout` seconds, a
+    NoServer or NotReady is raised at once. An address that is none is a ValueError. A short call is given up after `answer_timeout` seconds, a
     long one when nothing came for `silence_timeout`."""
+    if server is not None and not isinstance(server, (str, addresses.Address)):
+        raise TypeError("server: text such as \"unix:PATH\", not %r" % (server,))
     where = addresses.default() if server is None else \
         addresses.parse(server) if isinstance(server, str) else server
     if token is None:

@@ -97,7 +97,8 @@ class Discovery(Generic[PartT]):
     """Iterate over it for the parts, in order; after the last one `summary` is there. A loop that is
     over means that all of it came, was in order, and has the digest that the server told.
 
-    Leave it early with `close()`, or use `with`: the job is then cancelled. So it is when the client
+    Leave it early with `close()`, or use `with`: the job is then cancelled, and reading on is a
+    ValueError, as it is after an error. So it is when the client
     is used for something else after nobody holds the discovery any more."""
 
     def __init__(self, job: Job, kind: Type[PartT], order: Order, columnar: bool,
@@ -121,6 +122,8 @@ class Discovery(Generic[PartT]):
 
     def __next__(self) -> PartT:
         if not self._job.open:
+            if self._summary is None:
+                raise ValueError("the discovery was ended before all of it came")
             raise StopIteration
         try:
             part = self._next()
@@ -202,7 +205,10 @@ class Discovery(Generic[PartT]):
 
     def collect(self) -> NDArray[Any]:
         """All records, plus strand then minus, as one array of dtype `ANCHOR` or `HSP`: a copy. The
-        bytes are those of `hspz-client discover --format packed`."""
+        bytes are those of `hspz-client discover --format packed`. ValueError when some were read
+        before."""
+        if self._order.records:
+            raise ValueError("records were read before: collect() is for all of them")
         dtype = HSP if self._kind is Hsps else ANCHOR
         parts: List[NDArray[Any]] = [part.records() for part in self]
         return np.concatenate(parts) if parts else np.empty(0, dtype)

@@ -1,4 +1,5 @@
-"""What can go wrong. Every exception of this package is an `hspz.Error`."""
+"""What can go wrong. What a server, or the way to it, is the reason of is an `hspz.Error`. Arguments that
+cannot be are ValueError or TypeError, and files that cannot be read OSError, before anything is sent."""
 
 from __future__ import annotations
 

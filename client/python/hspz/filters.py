@@ -114,7 +114,7 @@ class Filter:
         return self._keys("filter.query", keys, "both" if values else "bitmap", None, None, more)
 
     def count(self, keys: ArrayLike, **more: Any) -> Answers:
-        """How often each key is there, in `array`: tcf and gqf."""
+        """How often each key is there, in `array`: tcf, gqf and counter."""
         return self._keys("filter.count", keys, "both", None, None, more)
 
     def delete(self, keys: ArrayLike, **more: Any) -> Answers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from dataclasses import dataclass
 from typing import Iterable, List, Sequence, Tuple, Union
 
@@ -58,11 +59,14 @@ class Query(Layout):
     @classmethod
     def from_fasta(cls, path: str) -> "Query":
         """Of a FASTA file, gzip or not. A name is the first word of its header; one that is not UTF-8
-        is bytes. ValueError names the line that is wrong."""
+        is bytes. ValueError says what is wrong with it, and where."""
         with open(path, "rb") as file:
             data = file.read()
         if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
+            try:
+                data = gzip.decompress(data)
+            except (EOFError, OSError, zlib.error) as error:
+                raise ValueError("%s: gzip data that is damaged: %s" % (path, error)) from error
         records: List[Tuple[Name, List[bytes]]] = []
         for number, line in enumerate(data.split(b"\n"), 1):
             line = line.strip()

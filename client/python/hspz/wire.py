@@ -199,7 +199,7 @@ def encode(number: int, method: str, params: Mapping[str, Any]) -> List[Any]:
                 pieces.extend((bytes(small), value))
                 small.clear()
         else:
-            small.extend(packer.pack(value))
+            small.extend(packer.pack(value.item() if isinstance(value, np.generic) else value))
 
     small.extend(packer.pack_array_header(4))
     for part in (0, number, method):
