@@ -310,8 +310,9 @@ class Filters:
                hashes: Optional[int] = None, value_bits: Optional[int] = None,
                seed: Optional[int] = None, k: Optional[int] = None, canonical: bool = False,
                shared: bool = False) -> Filter:
-        """A new one, empty, for `capacity` keys or of `slots`: exactly one of the two. With `k` its
-        keys are k-mers; `canonical`: the smaller of one and its reverse complement."""
+        """A new one, empty, for `capacity` keys or of `slots`: exactly one of the two; a `counter`
+        grows from `capacity` on. With `k` its keys are k-mers; `canonical`: the smaller of one and
+        its reverse complement."""
         params = {"capacity": capacity, "rate": None if rate is None else float(rate),
                   "slots": slots, "slot_bits": slot_bits, "block_slots": block_slots,
                   "hashes": hashes, "value_bits": value_bits, "seed": seed,
