@@ -189,7 +189,8 @@ class Client:
                  priority: Optional[int] = None, index_digest: Optional[str] = None,
                  encoding: str = "packed",
                  transport: str = "stream", digest: Optional[bool] = None) -> Discovery[Anchors]:
-        """The anchors of a query (sequences joined by `&`), or of seeds (u64: word << 32 | position).
+        """The anchors of a query (a `Query`, or bases, sequences joined by `&`; not a file's name), or of
+        seeds (u64: word << 32 | position).
         What is None is as the server has it: both strands, with transitions.
 
         `encoding` "columnar" takes fewer bytes where windows have many anchors. `transport` "shm"
