@@ -26,26 +26,22 @@ filter_key(const struct hspz_cuda_filter_call &call, uint64_t i)
     return __ldcs((const unsigned long long *)call.keys + i);
 }
 
-/* All threads of the block bring key i's answer, i being filter_index(), once; those past the last
- * key bring false. `sign`: what a yes does to the number of entries. A block's answers leave as one
- * sector: parts of one would be read again when they leave the cache. */
+/* All threads of the block bring key i's answer; those past the last key bring false. `sign`: what
+ * a yes does to the number of entries. */
 static __device__ __forceinline__ void
 filter_answer(const struct hspz_cuda_filter_call &call, struct hspz_cuda_filter_counts *counts,
               uint64_t i, bool yes, int sign)
 {
-    __shared__ uint32_t words[FILTER_THREADS / 32];
-    if (call.yes == NULL && call.result == NULL && sign == 0) {
+    if (call.yes != NULL) {
+        const uint32_t bits = __ballot_sync(FILTER_FULL_WARP, yes);
+        if ((threadIdx.x & 31) == 0 && i < call.count) {
+            call.yes[i / 32] = bits;
+        }
+    }
+    if (call.result == NULL && sign == 0) {
         return;
     }
-    const uint32_t bits = __ballot_sync(FILTER_FULL_WARP, yes);
-    if ((threadIdx.x & 31) == 0) {
-        words[threadIdx.x / 32] = bits;
-    }
     const unsigned long long all = (unsigned long long)__syncthreads_count(yes);
-    const uint64_t word = (i - threadIdx.x) / 32 + threadIdx.x;
-    if (call.yes != NULL && threadIdx.x < FILTER_THREADS / 32 && word * 32 < call.count) {
-        call.yes[word] = words[threadIdx.x];
-    }
     if (threadIdx.x == 0 && all > 0) {
         if (call.result != NULL) {
             atomicAdd(&call.result->yes, all);
