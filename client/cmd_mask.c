@@ -28,6 +28,11 @@ settle(struct hspz_mask_run *run, const struct hspz_scoring_options *scoring, co
         return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
                               "--kmers masks by words alone: --index and --M have no place");
     }
+    if (run->fasta != NULL && strcmp(run->fasta, run->output) == 0) {
+        return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
+                              "--fasta %.200s: the BED goes there: -o names another place for it",
+                              run->fasta);
+    }
     if (run->index == NULL && run->cli->server != NULL) {
         return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "--server needs --index: which one is it?");
     }
@@ -95,7 +100,11 @@ hspz_cmd_mask(struct hspz_cli *cli, const struct hspz_command *command, int argc
          .target = &run.step,
          .least = 1,
          .most = UINT32_MAX},
-        {.kind = HSPZ_OPTION_NUMBER, .name = "--kmers", .target = &run.kmers, .most = UINT64_MAX},
+        {.kind = HSPZ_OPTION_NUMBER,
+         .name = "--kmers",
+         .target = &run.kmers,
+         .least = 1,
+         .most = UINT64_MAX},
         {.kind = HSPZ_OPTION_NUMBER, .name = "--k", .target = &run.k, .least = 1, .most = 32},
         {.kind = HSPZ_OPTION_NUMBER, .name = "--threads", .target = &run.threads, .most = 4096},
         {.kind = HSPZ_OPTION_NUMBER,

@@ -1,6 +1,7 @@
 """Masking in discovery against LASTZ: words by share, positions hit often, two transitions."""
 
 import math
+import os
 import random
 import re
 import subprocess
@@ -210,6 +211,15 @@ class MaskTest(hspz_test.TestCase):
                              for run in re.finditer("x+", "".join(masked))]
                 self.assertEqual(bed.stdout.splitlines(), want)
                 self.assertGreater(len(want), 2)
+
+    def test_what_cannot_be_meant_is_refused(self):
+        same = self.path("same")
+        for options, said in ((["--kmers", 0], "--kmers \"0\""),
+                              (["--fasta", "-"], "--fasta -: the BED goes there"),
+                              (["-o", same, "--fasta", same], "the BED goes there")):
+            done = hspz_test.client("mask", self.genome, *options, check=2)
+            self.assertIn(said, done.stderr)
+        self.assertFalse(os.path.exists(same))
 
 
 if __name__ == "__main__":
