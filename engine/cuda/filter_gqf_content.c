@@ -201,9 +201,14 @@ merge_listing(struct hspz_filter *f, const struct listing *l, const struct hspz_
     }
     *fits = status == HSPZ_OK && tally.fits;
     if (*fits) {
+        const struct hspz_filter_plan before = f->plan;
         f->plan = *plan;
-        f->bytes[0] = w.made_bytes;
         status = hspz_gqf_take_over(&w, &tally, err);
+        if (status == HSPZ_OK) {
+            f->bytes[0] = w.made_bytes;
+        } else {
+            f->plan = before;
+        }
     }
     return status;
 }

@@ -316,21 +316,26 @@ hspz_gqf_take_over(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_tall
                    struct hspz_error *err)
 {
     struct hspz_filter *f = w->f;
-    w->numbers.entries += tally->come - tally->gone;
-    w->numbers.total += halves(tally->come_sums) - halves(tally->gone_sums);
-    w->numbers.used = tally->used;
+    const struct hspz_gqf_numbers numbers = {
+        .entries = w->numbers.entries + tally->come - tally->gone,
+        .total = w->numbers.total + halves(tally->come_sums) - halves(tally->gone_sums),
+        .used = tally->used};
+    const struct hspz_cuda_filter_known known = {.is = true,
+                                                 .entries = numbers.entries,
+                                                 .used = numbers.used,
+                                                 .total = (uint64_t)numbers.total,
+                                                 .total_high = (uint64_t)(numbers.total >> 64)};
+    const cudaError_t error = hspz_cuda_launch_quotient_numbers(
+        f->counts.data, known.entries, known.used, known.total, known.total_high, w->stream);
+    if (error != cudaSuccess) {
+        return hspz_gqf_check(w, error, err);
+    }
     const struct hspz_cuda_buffer old = f->arrays[0];
     f->arrays[0] = f->extra;
     f->extra = old;
-    w->old = hspz_gqf_view_of(&f->plan, f->salt, w->numbers.entries > 0 ? f->arrays[0].data : NULL);
+    f->known = known;
+    w->numbers = numbers;
+    w->old = hspz_gqf_view_of(&f->plan, f->salt, numbers.entries > 0 ? f->arrays[0].data : NULL);
     w->made = hspz_gqf_view_of(&f->plan, f->salt, f->extra.data);
-    f->known = (struct hspz_cuda_filter_known){.is = true,
-                                               .entries = w->numbers.entries,
-                                               .used = w->numbers.used,
-                                               .total = (uint64_t)w->numbers.total,
-                                               .total_high = (uint64_t)(w->numbers.total >> 64)};
-    const cudaError_t error =
-        hspz_cuda_launch_quotient_numbers(f->counts.data, f->known.entries, f->known.used,
-                                          f->known.total, f->known.total_high, w->stream);
-    return hspz_gqf_check(w, error, err);
+    return HSPZ_OK;
 }

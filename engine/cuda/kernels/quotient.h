@@ -163,18 +163,20 @@ cudaError_t hspz_cuda_launch_quotient_parts(const struct hspz_cuda_quotient *old
                                             struct hspz_cuda_quotient_tally *tally,
                                             cudaStream_t stream);
 
-#define HSPZ_CUDA_QUOTIENT_REGION 128u /* slots of a lock */
+#define HSPZ_CUDA_QUOTIENT_REGION 128u   /* slots of a lock */
+#define HSPZ_CUDA_QUOTIENT_LOCKS_MOST 9u /* of an insert */
 
 /* For threads that insert by themselves (engine/cuda/kernels/quotient_point.cuh). */
 struct hspz_cuda_quotient_point {
     struct hspz_cuda_quotient q;
-    uint32_t *locks; /* a region, and some behind; 0: free */
+    uint32_t *locks; /* one a region, and some behind; 0: free */
     struct hspz_cuda_filter_counts *counts;
 };
 static inline HSPZ_HOST_DEVICE uint64_t
 hspz_cuda_quotient_locks(uint64_t quotients)
 {
-    return (quotients + HSPZ_CUDA_QUOTIENT_REGION - 1) / HSPZ_CUDA_QUOTIENT_REGION + 8;
+    return (quotients + HSPZ_CUDA_QUOTIENT_REGION - 1) / HSPZ_CUDA_QUOTIENT_REGION +
+           HSPZ_CUDA_QUOTIENT_LOCKS_MOST;
 }
 /* An insert, a thread a key, into the slots themselves. left[i] (may be NULL) is how often key i
  * did not go in, since it would have moved too much or locks were not free in `tries`; those that

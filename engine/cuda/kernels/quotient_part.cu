@@ -27,10 +27,9 @@ struct thread_runs {
 
 template <typename S, bool INSERT, typename OUT>
 static __device__ __forceinline__ void
-merge_run(const struct change<S> &c, struct quotient_run run, part_cursor<S, INSERT> &item,
-          OUT &out, struct quotient_sums &gone)
+merge_run(const struct change<S> &c, quotient_reader<S> &reader, struct quotient_run run,
+          part_cursor<S, INSERT> &item, OUT &out, struct quotient_sums &gone)
 {
-    quotient_reader<S> reader(c.old.symbols);
     run.begin += c.base;
     run.end += c.base;
     if (INSERT) {
@@ -46,6 +45,7 @@ measure_thread(const struct change<S> &c, struct part_shared<S> &t, struct threa
 {
     struct quotient_sums come = {0, 0, 0}, gone = {0, 0, 0};
     struct state all = {0, 0};
+    quotient_reader<S> reader(c.old.symbols);
     unsigned rank = mine.rank;
     uint32_t yes = 0, begin = items_before(t, mine.first);
     for (unsigned i = 0; i < PER_THREAD; i++) {
@@ -69,7 +69,7 @@ measure_thread(const struct change<S> &c, struct part_shared<S> &t, struct threa
                     0, come
                 };
                 part_cursor<S, INSERT> item(t.symbols, begin, end);
-                merge_run<S, INSERT>(c, run, item, out, gone);
+                merge_run<S, INSERT>(c, reader, run, item, out, gone);
                 length = out.length;
                 come = out.sums;
                 yes += item.yes;
@@ -114,7 +114,7 @@ write_thread(const struct change<S> &c, const struct thread_runs &mine, uint64_t
              struct part_shared<S> &t)
 {
     S *const to = (S *)c.made.symbols + c.base;
-    const S *const from = (const S *)c.old.symbols + c.base;
+    quotient_reader<S> reader(c.old.symbols);
     const uint64_t slot = c.base + mine.first;
     unsigned rank = mine.rank;
     uint32_t occupied = 0, begin = items_before(t, mine.first);
@@ -135,7 +135,7 @@ write_thread(const struct change<S> &c, const struct thread_runs &mine, uint64_t
             };
             struct quotient_sums gone = {0, 0, 0};
             part_cursor<S, INSERT> item(t.symbols, begin, end);
-            merge_run<S, INSERT>(c, run, item, writer, gone);
+            merge_run<S, INSERT>(c, reader, run, item, writer, gone);
             out = writer.to;
         } else if (count > 0) {
             for (uint32_t s = begin; s < end; s++) {
@@ -143,7 +143,7 @@ write_thread(const struct change<S> &c, const struct thread_runs &mine, uint64_t
             }
         } else {
             for (uint64_t s = run.begin; s < run.end; s++) {
-                *out++ = from[s];
+                *out++ = reader.at(c.base + s);
             }
         }
         if (out > to + place) {

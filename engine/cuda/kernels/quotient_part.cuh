@@ -15,6 +15,7 @@
 #define SUMS 7u
 #define INSERTED_MOST 16u /* items of a quotient that are sorted by insertion */
 #define LEAST_ROUNDS 4u
+#define FEW_EQUAL 4u /* items that are looked at one by one */
 
 static_assert(PER_THREAD == 8, "a thread's quotients are a byte");
 static_assert(MOST < UINT16_MAX, "places of items are half a word");
@@ -189,7 +190,12 @@ template <typename S, bool INSERT> struct part_cursor {
             return;
         }
         low = symbols[next];
-        next = (uint32_t)quotient_upper<S>(symbols, next, end);
+        do {
+            next++;
+        } while (next < end && next - first < FEW_EQUAL && symbols[next] == low);
+        if (next - first == FEW_EQUAL) {
+            next = (uint32_t)quotient_upper<S>(symbols, first, end);
+        }
         count = next - first;
     }
     __device__ __forceinline__ void meet()

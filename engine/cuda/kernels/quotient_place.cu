@@ -2,6 +2,7 @@
 #include "engine/cuda/kernels/quotient_point.cuh"
 
 #define THREADS 128u
+#define RESIDENT 8 /* thread blocks of a multiprocessor; bounds registers */
 
 /* Those of a warp, all of it. */
 static __device__ __forceinline__ void
@@ -38,7 +39,7 @@ tally_change(const struct quotient_change &change, struct hspz_cuda_quotient_tal
 
 template <typename S>
 static __global__ void
-__launch_bounds__(THREADS)
+__launch_bounds__(THREADS, RESIDENT)
     place_points(struct hspz_cuda_quotient_point point, struct hspz_cuda_quotient_insert insert)
 {
     const uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x;

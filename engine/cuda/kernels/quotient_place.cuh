@@ -198,7 +198,7 @@ quotient_step_shift(const struct hspz_cuda_quotient &q, struct quotient_step *s,
 
 /* Adds an entry, or to its count; a count of 1 is enough of a set. */
 template <typename S>
-static __device__ __noinline__ struct quotient_placed
+static __device__ __forceinline__ struct quotient_placed
 quotient_place(const struct hspz_cuda_quotient &q, uint64_t quotient, S symbol, uint64_t count,
                uint64_t limit)
 {

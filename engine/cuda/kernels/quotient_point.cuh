@@ -1,9 +1,9 @@
 /* A thread's insert and look-up in a quotient filter that other threads change too.
  *
- * Regions of slots have a lock each. An insert holds those of its region and the next one, so that
- * what is behind its run may move on into that; when it would move further, those of more. What
- * would move further still is refused, and goes in by a call of hspz_cuda_filter_run. A look-up
- * beside inserts holds its region's, too; with no inserts under way quotient_look is enough.
+ * Regions of slots have a lock each. An insert holds that of its region, and when what is behind
+ * its run would move further, those of more regions behind it. What would move further still is
+ * refused, and goes in by a call of hspz_cuda_filter_run. A look-up beside inserts holds its
+ * region's, too; with no inserts under way quotient_look is enough.
  *
  *   struct quotient_change change = {};
  *   if (quotient_insert<uint8_t>(point, key, 0, 1, change)) ...
@@ -15,8 +15,7 @@
 
 #include "engine/cuda/kernels/quotient_place.cuh"
 
-#define QUOTIENT_LOCKS 2u      /* of an insert */
-#define QUOTIENT_LOCKS_MOST 8u /* and when those do not reach */
+#define QUOTIENT_LOCKS_MORE 3u /* times as many, when those of an insert do not reach */
 
 /* What a thread's inserts come to. */
 struct quotient_change {
@@ -65,6 +64,20 @@ quotient_region_limit(const struct hspz_cuda_quotient &q, uint64_t region, unsig
     return limit < all ? limit : all;
 }
 
+/* Brings what an insert begins with near, while it waits for a lock. */
+template <typename S>
+static __device__ __forceinline__ void
+quotient_fetch(const struct hspz_cuda_quotient &q, uint64_t quotient)
+{
+#ifdef __CUDA_ARCH__
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(q.marks + quotient / 128 * 4));
+    asm volatile("prefetch.global.L2 [%0];" ::"l"((const S *)q.symbols + quotient));
+#else
+    (void)q;
+    (void)quotient;
+#endif
+}
+
 /* Gives up when locks were not free in so many tries (0: never). */
 template <typename S>
 static __device__ __forceinline__ bool
@@ -81,8 +94,9 @@ quotient_try_insert(const struct hspz_cuda_quotient_point &point, uint64_t key, 
     if (count == 0) {
         return true;
     }
-    for (unsigned locks = QUOTIENT_LOCKS; placed.refused && locks <= QUOTIENT_LOCKS_MOST;
-         locks *= QUOTIENT_LOCKS_MOST / QUOTIENT_LOCKS) {
+    quotient_fetch<S>(q, quotient);
+    for (unsigned locks = 1; placed.refused && locks <= HSPZ_CUDA_QUOTIENT_LOCKS_MOST;
+         locks *= QUOTIENT_LOCKS_MORE) {
         if (!quotient_locked(point, region, locks, tries, [&] {
                 placed = quotient_place<S>(q, quotient, symbol, count,
                                            quotient_region_limit(q, region, locks));
