@@ -62,5 +62,6 @@ hspz_cuda_filter_cut(const struct hspz_cuda_filter_call *call, uint64_t begin, u
     part.count = count;
     part.values = call->values != NULL ? call->values + begin : NULL;
     part.yes = call->yes != NULL ? call->yes + begin / 32 : NULL;
+    part.found = call->found != NULL ? call->found + begin : NULL;
     return part;
 }

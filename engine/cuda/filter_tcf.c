@@ -5,9 +5,13 @@
 
 #include <string.h>
 
-/* Windows pay from so many keys on, and for so many keys of a filter. */
-#define BULK_KEYS (UINT64_C(1) << 20)
+/* Windows pay for a filter that a device's cache does not hold, from so many keys on, and for so
+ * many keys of it. */
+#define BULK_BYTES (UINT64_C(40) << 20)
+#define BULK_KEYS (UINT64_C(4) << 20)
 #define BULK_SHARE 32u
+/* Keys of one launch; a multiple of 32. */
+#define PART (UINT64_C(1) << 30)
 /* Slots that enumerate looks at together, at most. */
 #define LOOK_MAX ((uint64_t)1 << 20)
 
@@ -102,7 +106,8 @@ wants_bulk(const struct hspz_filter *f, const struct hspz_cuda_filter_call *call
         return false;
     }
     return call->way == HSPZ_CUDA_FILTER_BULK ||
-           (call->count >= BULK_KEYS && call->count >= s->slots / BULK_SHARE);
+           (f->bytes[0] >= BULK_BYTES && call->count >= BULK_KEYS &&
+            call->count >= s->slots / BULK_SHARE);
 }
 
 /* By window, of which there may be one alone. */
@@ -131,10 +136,7 @@ run_bulk(struct hspz_filter *f, const struct hspz_cuda_tcf *tcf,
         const uint64_t left = call->count - at;
         sorted->count = left < sorted->count ? left : sorted->count;
         const struct hspz_cuda_filter_call part = hspz_cuda_filter_cut(call, at, sorted->count);
-        error = cudaMemsetAsync(sorted->left, 0, sizeof(*sorted->left), stream);
-        if (error == cudaSuccess) {
-            error = hspz_cuda_launch_tcf_words(tcf, &part, sorted, stream);
-        }
+        error = hspz_cuda_launch_tcf_words(tcf, &part, sorted, stream);
         if (error == cudaSuccess && sorted->regions > 1) {
             error = hspz_cuda_launch_filter_sort(sorted, stream);
         }
@@ -146,8 +148,8 @@ run_bulk(struct hspz_filter *f, const struct hspz_cuda_tcf *tcf,
 }
 
 static enum hspz_status
-run(struct hspz_filter *f, const struct hspz_cuda_filter_call *call, cudaStream_t stream,
-    struct hspz_error *err)
+run_part(struct hspz_filter *f, const struct hspz_cuda_filter_call *call, cudaStream_t stream,
+         struct hspz_error *err)
 {
     const bool absent = call->op == HSPZ_FILTER_INSERT_IF_ABSENT;
     if (absent || f->plan.spec.slot_bits == 12) {
@@ -163,11 +165,26 @@ run(struct hspz_filter *f, const struct hspz_cuda_filter_call *call, cudaStream_
     if (wants_bulk(f, call)) {
         struct hspz_cuda_filter_sorted sorted = make_sorted(&tcf, call->count);
         if (hspz_cuda_filter_sorted_init(f, &sorted) == HSPZ_OK) {
+            sorted.starts = NULL; /* windows find their own words */
             return run_bulk(f, &tcf, call, stream, &sorted, err);
         }
     }
     return hspz_cuda_check(hspz_cuda_launch_tcf(&tcf, call, stream), f->device->label,
                            "working on a tcf filter", err);
+}
+
+static enum hspz_status
+run(struct hspz_filter *f, const struct hspz_cuda_filter_call *call, cudaStream_t stream,
+    struct hspz_error *err)
+{
+    enum hspz_status status = HSPZ_OK;
+    for (uint64_t at = 0; at < call->count && status == HSPZ_OK; at += PART) {
+        const uint64_t left = call->count - at;
+        const struct hspz_cuda_filter_call part =
+            hspz_cuda_filter_cut(call, at, left < PART ? left : PART);
+        status = run_part(f, &part, stream, err);
+    }
+    return status;
 }
 
 /* Words of the backing table must be of blocks that were full, and the number of tags as said. */

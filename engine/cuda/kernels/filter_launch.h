@@ -65,7 +65,7 @@ struct hspz_cuda_filter_sorted {
     uint64_t count;          /* below 2^31 */
     unsigned shift, end_bit; /* what to sort by: bits [shift, end_bit); x >> shift is the region */
     uint32_t regions;
-    uint32_t *starts;         /* of each region, and behind the last */
+    uint32_t *starts;         /* of each region, and behind the last; NULL: are not wanted */
     unsigned long long *left; /* how many are left for another kernel; zero */
     void *temp;
     size_t temp_bytes;
@@ -141,7 +141,7 @@ struct hspz_cuda_tcf {
     struct hspz_cuda_filter_counts *counts;
 };
 
-/* An if-absent insert leaves `found` alone. */
+/* Of fewer than 2^31 keys. An if-absent insert leaves `found` alone. */
 cudaError_t hspz_cuda_launch_tcf(const struct hspz_cuda_tcf *tcf,
                                  const struct hspz_cuda_filter_call *call, cudaStream_t stream);
 /* A word for each of the call's keys; for blocks of 16 slots of 8, 16 or 32 bits. */

@@ -65,7 +65,7 @@ hspz_cuda_launch_filter_sort(struct hspz_cuda_filter_sorted *sorted, cudaStream_
     const cudaError_t error =
         sorted->wide ? sort_words<uint64_t>(sorted, sorted->temp, &sorted->temp_bytes, stream)
                      : sort_words<uint32_t>(sorted, sorted->temp, &sorted->temp_bytes, stream);
-    if (error != cudaSuccess) {
+    if (error != cudaSuccess || sorted->starts == NULL) {
         return error;
     }
     const unsigned grid = filter_grid((uint64_t)sorted->regions + 1);

@@ -5,7 +5,8 @@
 
 #define FILL (UINT64_C(1) << 18) /* threads that fill a device */
 #define KEYS 4u                  /* of a thread, when there are more */
-#define BLOCKS 6u                /* of these on a multiprocessor at once */
+/* Of threads on a multiprocessor at once, for blocks of so many bits that registers suffice. */
+#define BLOCKS(bits) ((bits) <= 256 ? 6 : 1)
 
 /* Answers the call's keys by `work`, which gets a key and its number; `sign`: what a yes does to
  * the number of entries. A key is on its way while the one before it is worked on. */
@@ -15,19 +16,19 @@ tcf_each(const struct hspz_cuda_filter_call &call, struct hspz_cuda_filter_count
          WORK work)
 {
     __shared__ unsigned sum;
-    const uint64_t stride = (uint64_t)gridDim.x * blockDim.x;
+    const uint32_t stride = gridDim.x * blockDim.x, count = (uint32_t)call.count;
     const unsigned lane = threadIdx.x & 31;
     unsigned all = 0;
     if (threadIdx.x == 0) {
         sum = 0;
     }
     __syncthreads();
-    uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    uint64_t key = i < call.count ? filter_key(call, i) : 0;
-    while (i - lane < call.count) {
-        const uint64_t next = i + stride;
-        const uint64_t next_key = next < call.count ? filter_key(call, next) : 0;
-        const bool yes = i < call.count && work(i, key);
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    uint64_t key = i < count ? filter_key(call, i) : 0;
+    while (i - lane < count) {
+        const uint32_t next = i + stride;
+        const uint64_t next_key = next < count ? filter_key(call, next) : 0;
+        const bool yes = i < count && work(i, key);
         const uint32_t bits = __ballot_sync(FILTER_FULL_WARP, yes);
         if (call.yes != NULL && lane == 0) {
             call.yes[i / 32] = bits;
@@ -53,10 +54,10 @@ tcf_each(const struct hspz_cuda_filter_call &call, struct hspz_cuda_filter_count
 
 template <unsigned TAG, unsigned SLOTS>
 static __global__ void
-__launch_bounds__(FILTER_THREADS, BLOCKS)
+__launch_bounds__(FILTER_THREADS, BLOCKS(TAG *SLOTS))
     tcf_insert(struct hspz_cuda_tcf tcf, struct hspz_cuda_filter_call call)
 {
-    tcf_each(call, tcf.counts, 1, [&](uint64_t i, uint64_t key) {
+    tcf_each(call, tcf.counts, 1, [&](uint32_t i, uint64_t key) {
         const uint64_t value = call.values != NULL ? call.values[i] : 0;
         const bool in = hspz_tcf_insert<TAG, SLOTS>(tcf, key, value);
         if (!in && call.result != NULL) {
@@ -71,7 +72,7 @@ static __global__ void
 __launch_bounds__(FILTER_THREADS)
     tcf_absent(struct hspz_cuda_tcf tcf, struct hspz_cuda_filter_call call)
 {
-    tcf_each(call, tcf.counts, 1, [&](uint64_t i, uint64_t key) {
+    tcf_each(call, tcf.counts, 1, [&](uint32_t i, uint64_t key) {
         uint64_t value = call.values != NULL ? call.values[i] : 0;
         const enum hspz_tcf_absent answer = hspz_tcf_insert_if_absent<TAG, SLOTS>(tcf, key, &value);
         if (answer == HSPZ_TCF_FULL && call.result != NULL) {
@@ -86,7 +87,7 @@ static __global__ void
 __launch_bounds__(FILTER_THREADS)
     tcf_query(struct hspz_cuda_tcf tcf, struct hspz_cuda_filter_call call)
 {
-    tcf_each(call, tcf.counts, 0, [&](uint64_t i, uint64_t key) {
+    tcf_each(call, tcf.counts, 0, [&](uint32_t i, uint64_t key) {
         (void)i;
         return tcf_there<TAG, SLOTS>(tcf, tcf_place_of<TAG>(tcf, key));
     });
@@ -97,7 +98,7 @@ static __global__ void
 __launch_bounds__(FILTER_THREADS)
     tcf_lookup(struct hspz_cuda_tcf tcf, struct hspz_cuda_filter_call call)
 {
-    tcf_each(call, tcf.counts, 0, [&](uint64_t i, uint64_t key) {
+    tcf_each(call, tcf.counts, 0, [&](uint32_t i, uint64_t key) {
         uint64_t value;
         const bool there = hspz_tcf_find<TAG, SLOTS>(tcf, key, &value);
         call.found[i] = value;
@@ -110,7 +111,7 @@ static __global__ void
 __launch_bounds__(FILTER_THREADS)
     tcf_count(struct hspz_cuda_tcf tcf, struct hspz_cuda_filter_call call)
 {
-    tcf_each(call, tcf.counts, 0, [&](uint64_t i, uint64_t key) {
+    tcf_each(call, tcf.counts, 0, [&](uint32_t i, uint64_t key) {
         const uint64_t count = hspz_tcf_count<TAG, SLOTS>(tcf, key);
         if (call.found != NULL) {
             call.found[i] = count;
@@ -121,10 +122,10 @@ __launch_bounds__(FILTER_THREADS)
 
 template <unsigned TAG, unsigned SLOTS>
 static __global__ void
-__launch_bounds__(FILTER_THREADS, BLOCKS)
+__launch_bounds__(FILTER_THREADS, BLOCKS(TAG *SLOTS))
     tcf_erase(struct hspz_cuda_tcf tcf, struct hspz_cuda_filter_call call)
 {
-    tcf_each(call, tcf.counts, -1, [&](uint64_t i, uint64_t key) {
+    tcf_each(call, tcf.counts, -1, [&](uint32_t i, uint64_t key) {
         if (call.found != NULL) {
             call.found[i] = 0;
         }

@@ -22,7 +22,6 @@
 
 /* ---- backing table ---- */
 
-/* By value, and not inlined: it is seldom looked at, and must cost the rest no registers. */
 struct tcf_backing {
     unsigned long long *words;
     unsigned long long *used;
@@ -42,7 +41,7 @@ tcf_backing_next(tcf_backing table, uint32_t at)
 }
 
 /* The first place with the word, or TCF_NONE. */
-static __device__ __attribute__((noinline)) uint64_t
+static __device__ __forceinline__ uint64_t
 tcf_backing_find(tcf_backing table, uint64_t word)
 {
     uint32_t at = hspz_tcf_home(word, table.slots);
@@ -55,7 +54,7 @@ tcf_backing_find(tcf_backing table, uint64_t word)
     return TCF_NONE;
 }
 
-static __device__ __attribute__((noinline)) uint64_t
+static __device__ __forceinline__ uint64_t
 tcf_backing_count(tcf_backing table, uint64_t word)
 {
     uint32_t at = hspz_tcf_home(word, table.slots);
@@ -72,7 +71,7 @@ tcf_backing_count(tcf_backing table, uint64_t word)
 
 /* The place it took, or TCF_NONE. Who looks for long asks whether it is in vain: keys are counted
  * after they went in, and until after they were taken away. */
-static __device__ __attribute__((noinline)) uint64_t
+static __device__ __forceinline__ uint64_t
 tcf_backing_insert(tcf_backing table, uint64_t word)
 {
     uint32_t at = hspz_tcf_home(word, table.slots);
@@ -96,7 +95,7 @@ tcf_backing_insert(tcf_backing table, uint64_t word)
 
 /* ALONE: what ends a probe anyway need not be passed; while nothing is inserted, an empty place
  * stays one. */
-static __device__ __attribute__((noinline)) bool
+static __device__ __forceinline__ bool
 tcf_backing_erase(tcf_backing table, uint64_t word, bool alone)
 {
     const unsigned long long tombstone = HSPZ_TCF_TOMBSTONE, empty = HSPZ_TCF_EMPTY;
@@ -196,7 +195,7 @@ tcf_insert_block(const struct hspz_cuda_tcf &tcf, const tcf_place &place)
             return TCF_NONE;
         }
         const unsigned bit = tcf_choose<TAG, SLOTS>(open);
-        if (tcf_swap(tcf, at, block, bit, place.tag)) {
+        if (tcf_swap(tcf, at, block, bit, place.tag, 0)) {
             return (uint64_t)at * SLOTS + tcf_slot<TAG, SLOTS>(bit);
         }
     }
@@ -336,29 +335,46 @@ hspz_tcf_count(const struct hspz_cuda_tcf &tcf, uint64_t key)
     return count;
 }
 
-/* Takes it away once; false: it was not there. */
+/* A block from which the tag is taken off, so that it is there as 0; tags of 12 bits stay. */
+template <unsigned TAG, unsigned SLOTS>
+static __device__ __forceinline__ tcf_block<TAG, SLOTS>
+tcf_load_turned(const struct hspz_cuda_tcf &tcf, uint32_t at, uint32_t turned)
+{
+    tcf_block<TAG, SLOTS> block = tcf_load<TAG, SLOTS>(tcf, at);
+#pragma unroll
+    for (unsigned i = 0; i < block.WORDS; i++) {
+        block.word[i] ^= turned;
+    }
+    return block;
+}
+
+/* Takes it away once; false: it was not there. Words are kept in one form alone: registers are
+ * short. */
 template <unsigned TAG, unsigned SLOTS, bool ALONE>
 static __device__ __forceinline__ bool
 hspz_tcf_erase(const struct hspz_cuda_tcf &tcf, uint64_t key)
 {
+    using kind = tcf_block<TAG, SLOTS>;
     const tcf_place place = tcf_place_of<TAG>(tcf, key);
+    const uint32_t turned = kind::SPLIT ? 0 : place.tag * kind::EACH;
+    const uint32_t tag = kind::SPLIT ? place.tag : 0, empty = turned & kind::ONES;
     for (;;) {
-        tcf_block<TAG, SLOTS> block = tcf_load<TAG, SLOTS>(tcf, place.block[0]);
+        kind block = tcf_load_turned<TAG, SLOTS>(tcf, place.block[0], turned);
         uint32_t at = place.block[0];
-        bool has = tcf_has(block, place.tag), open = false;
+        bool has = tcf_has(block, tag), open = false;
         if (!has) {
-            open = tcf_open(block);
+            open = tcf_last_code(block) == empty;
             at = place.block[1];
-            block = tcf_load<TAG, SLOTS>(tcf, at);
-            has = tcf_has(block, place.tag);
-            open = open || tcf_open(block);
+            block = tcf_load_turned<TAG, SLOTS>(tcf, at, turned);
+            has = tcf_has(block, tag);
+            open = open || tcf_last_code(block) == empty;
         }
         if (!has) {
             return !open && tcf_backing_erase(tcf_backing_of(tcf), tcf_backing_word(place), ALONE);
         }
-        const unsigned bit = tcf_lowest(tcf_tagged(block, place.tag));
-        if (tcf_swap(tcf, at, block, bit,
-                     bit == tcf_last<TAG, SLOTS>() ? HSPZ_TCF_TOMBSTONE : HSPZ_TCF_EMPTY)) {
+        const unsigned bit = tcf_lowest(tcf_tagged(block, tag));
+        const bool last = bit == tcf_last<TAG, SLOTS>();
+        if (tcf_swap(tcf, at, block, bit, last ? HSPZ_TCF_TOMBSTONE : HSPZ_TCF_EMPTY, turned)) {
             return true;
         }
     }

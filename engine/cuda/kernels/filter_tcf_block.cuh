@@ -197,12 +197,19 @@ tcf_has(const tcf_block<TAG, SLOTS> &block, uint32_t tag)
     return (flags & block.HIGHS) != 0;
 }
 
+template <unsigned TAG, unsigned SLOTS>
+static __device__ __forceinline__ uint32_t
+tcf_last_code(const tcf_block<TAG, SLOTS> &block)
+{
+    return block.word[block.WORDS - 1] >> (32 - TAG);
+}
+
 /* Whether the last slot is empty: then no key of this block is in the backing table. */
 template <unsigned TAG, unsigned SLOTS>
 static __device__ __forceinline__ bool
 tcf_open(const tcf_block<TAG, SLOTS> &block)
 {
-    return block.word[block.WORDS - 1] >> (32 - TAG) == HSPZ_TCF_EMPTY;
+    return tcf_last_code(block) == HSPZ_TCF_EMPTY;
 }
 
 /* Slots of 12 bits that lie in two words of 64; the last one never does. */
@@ -283,16 +290,17 @@ tcf_swap_split(const struct hspz_cuda_tcf &tcf, uint32_t at, const tcf_block<TAG
     }
 }
 
-/* Gives a slot, which holds what `block` says, another code. False: what is swapped together with
- * it has changed. */
+/* Gives a slot, which holds what `block` says, another code; `turned`: which bits are the other way
+ * in all words of `block`, but for tags of 12 bits. False: what is swapped together with the slot
+ * has changed. */
 template <unsigned TAG, unsigned SLOTS>
 static __device__ __forceinline__ bool
 tcf_swap(const struct hspz_cuda_tcf &tcf, uint32_t at, const tcf_block<TAG, SLOTS> &block,
-         unsigned bit, uint32_t code)
+         unsigned bit, uint32_t code, uint32_t turned)
 {
     const tcf_field field = tcf_where<TAG, SLOTS>(bit);
     if (!block.SPLIT) {
-        const uint32_t old = tcf_word(block, field.word);
+        const uint32_t old = tcf_word(block, field.word) ^ turned;
         const uint32_t wanted = (old & ~(block.ONES << field.shift)) | code << field.shift;
         return atomicCAS(tcf_at<TAG, SLOTS>(tcf, at) + field.word, old, wanted) == old;
     }

@@ -20,9 +20,14 @@ extern __shared__ uint4 tcf_window[];
 template <unsigned TAG>
 static __global__ void
 __launch_bounds__(FILTER_THREADS)
-    tcf_words(struct hspz_cuda_tcf tcf, struct hspz_cuda_filter_call call, unsigned long long *out)
+    tcf_words(struct hspz_cuda_tcf tcf, struct hspz_cuda_filter_call call,
+              struct hspz_cuda_filter_sorted sorted)
 {
+    unsigned long long *const out = (unsigned long long *)sorted.data[0];
     const uint64_t i = filter_index();
+    if (i == 0) {
+        *sorted.left = 0;
+    }
     if (i < call.count) {
         const uint64_t hash = hspz_filter_hash(filter_key(call, i), tcf.salt);
         const uint64_t ones = (1ull << tcf.value_bits) - 1;
@@ -81,8 +86,7 @@ static __device__ __forceinline__ uint32_t
 take_slot(uint32_t *open, uint32_t a, uint32_t b, uint32_t *block)
 {
     for (;;) {
-        const uint32_t free_a = ((volatile uint32_t *)open)[a];
-        const uint32_t free_b = ((volatile uint32_t *)open)[b];
+        const uint32_t free_a = atomicOr(open + a, 0u), free_b = atomicOr(open + b, 0u);
         const uint32_t size_a = (uint32_t)__popc(free_a);
         const bool second = 4 * size_a <= SLOTS && (uint32_t)__popc(free_b) > size_a;
         const uint32_t free_now = second ? free_b : free_a;
@@ -121,13 +125,41 @@ struct tcf_window_of {
     uint32_t begin, end;
 };
 
+/* Where the words of a window begin, for the threads of a warp: each step cuts what is left by 33.
+ */
+static __device__ __forceinline__ uint32_t
+find_words(const struct hspz_cuda_filter_sorted &sorted, uint32_t window)
+{
+    const unsigned long long *words = (const unsigned long long *)sorted.data[0];
+    const uint64_t lane = threadIdx.x & 31;
+    uint64_t low = 0, high = sorted.count;
+    while (low < high) {
+        /* Increasing, and below `high`. */
+        const uint64_t at = low + (high - low) * (lane + 1) / 33;
+        const bool before = (uint32_t)(words[at] >> sorted.shift) < window;
+        const uint64_t all = (uint64_t)__popc(__ballot_sync(FILTER_FULL_WARP, before));
+        const uint64_t from = low;
+        low = all > 0 ? from + (high - from) * all / 33 + 1 : low;
+        high = all < 32 ? from + (high - from) * (all + 1) / 33 : high;
+    }
+    return (uint32_t)low;
+}
+
 static __device__ __forceinline__ tcf_window_of
 find_window(const struct hspz_cuda_tcf &tcf, const struct hspz_cuda_filter_sorted &sorted)
 {
+    __shared__ uint32_t range[2];
     const bool last = blockIdx.x + 1 == sorted.regions;
+    if (threadIdx.x < 64) {
+        const uint32_t end = threadIdx.x / 32, window = blockIdx.x + end;
+        const uint32_t at = window == 0                ? 0
+                            : window == sorted.regions ? (uint32_t)sorted.count
+                                                       : find_words(sorted, window);
+        range[end] = at;
+    }
+    __syncthreads();
     return {blockIdx.x * tcf.windows.size, last ? tcf.windows.last_size : tcf.windows.size,
-            blockIdx.x == 0 ? 0 : sorted.starts[blockIdx.x],
-            last ? (uint32_t)sorted.count : sorted.starts[blockIdx.x + 1]};
+            range[0], range[1]};
 }
 
 /* Does `work` for the words of a window; it gets a word, and says 1, 0, or TCF_LEFT: the word is to
@@ -219,51 +251,67 @@ window_block(uint32_t block)
     return made;
 }
 
-/* Takes a tag away from one of two blocks. */
+/* Marks a slot of the block that has the tag and no mark; `gone`: the marks, as sets of slots. */
 template <unsigned TAG>
-static __device__ __forceinline__ uint32_t
-clear_tag(uint32_t a, uint32_t b, uint32_t tag)
+static __device__ __forceinline__ bool
+mark_slot(const tcf_block<TAG, SLOTS> &block, uint32_t tag, uint32_t *gone)
 {
-    for (;;) {
-        tcf_block<TAG, SLOTS> block = window_block<TAG>(a);
-        uint32_t at = a;
-        if (!tcf_has(block, tag)) {
-            const bool open = tcf_open(block);
-            at = b;
-            block = window_block<TAG>(b);
-            if (!tcf_has(block, tag)) {
-                return open || tcf_open(block) ? 0 : TCF_LEFT;
-            }
+    uint32_t left = tcf_tagged(block, tag);
+    while (left != 0) {
+        const uint32_t lowest = left & (0 - left), marked = atomicOr(gone, lowest);
+        if ((marked & lowest) == 0) {
+            return true;
         }
-        const unsigned bit = tcf_lowest(tcf_tagged(block, tag));
-        const tcf_field field = tcf_where<TAG, SLOTS>(bit);
-        const uint32_t code = bit == tcf_last<TAG, SLOTS>() ? HSPZ_TCF_TOMBSTONE : HSPZ_TCF_EMPTY;
-        const uint32_t old = tcf_word(block, field.word);
-        const uint32_t wanted = (old & ~(block.ONES << field.shift)) | code << field.shift;
-        if (atomicCAS((uint32_t *)tcf_window + at * block.WORDS + field.word, old, wanted) == old) {
-            return 1;
-        }
+        left &= ~marked;
     }
+    return false;
 }
 
 template <unsigned TAG>
+static __device__ __forceinline__ uint32_t
+mark_tag(uint32_t a, uint32_t b, uint32_t tag, uint32_t *gone)
+{
+    const tcf_block<TAG, SLOTS> first = window_block<TAG>(a);
+    if (mark_slot<TAG>(first, tag, gone + a)) {
+        return 1;
+    }
+    const tcf_block<TAG, SLOTS> second = window_block<TAG>(b);
+    if (mark_slot<TAG>(second, tag, gone + b)) {
+        return 1;
+    }
+    return tcf_open(first) || tcf_open(second) ? 0 : TCF_LEFT;
+}
+
+template <typename FIELD>
 static __global__ void
 __launch_bounds__(WINDOW_THREADS)
     tcf_clear(struct hspz_cuda_tcf tcf, struct hspz_cuda_filter_call call,
               struct hspz_cuda_filter_sorted sorted)
 {
+    constexpr unsigned TAG = 8 * sizeof(FIELD);
     constexpr uint32_t block_quads = tcf_block<TAG, SLOTS>::WORDS / 4;
     const tcf_window_of window = find_window(tcf, sorted);
+    FIELD *const tags = (FIELD *)tcf_window;
+    uint32_t *const gone = (uint32_t *)(tcf_window + window.blocks * block_quads);
     if (window.begin == window.end) {
         return;
     }
     move_window<false>(tcf, window.first, window.blocks, block_quads);
+    for (uint32_t b = threadIdx.x; b < window.blocks; b += WINDOW_THREADS) {
+        gone[b] = 0;
+    }
     const unsigned long long all = for_window(sorted, window, [&](uint64_t word) {
-        const uint32_t block = (uint32_t)(word >> tcf.word_shift);
-        const uint32_t tag = (uint32_t)word & tcf_block<TAG, SLOTS>::ONES;
+        const uint32_t block = (uint32_t)(word >> tcf.word_shift), tag = (FIELD)word;
         const uint32_t other = hspz_tcf_other(block, tag, tcf.windows);
-        return clear_tag<TAG>(block - window.first, other - window.first, tag);
+        return mark_tag<TAG>(block - window.first, other - window.first, tag, gone);
     });
+    for (uint32_t b = threadIdx.x; b < window.blocks; b += WINDOW_THREADS) {
+        for (uint32_t left = gone[b]; left != 0; left &= left - 1) {
+            const unsigned slot = tcf_slot<TAG, SLOTS>(tcf_lowest(left));
+            tags[b * SLOTS + slot] = slot == SLOTS - 1 ? HSPZ_TCF_TOMBSTONE : HSPZ_TCF_EMPTY;
+        }
+    }
+    __syncthreads();
     move_window<true>(tcf, window.first, window.blocks, block_quads);
     if (threadIdx.x == 0 && all > 0) {
         atomicAdd(&tcf.counts->entries, 0 - all);
@@ -321,7 +369,7 @@ launch(const struct hspz_cuda_tcf *tcf, const struct hspz_cuda_filter_call *call
        const struct hspz_cuda_filter_sorted *sorted, cudaStream_t stream)
 {
     const bool erase = call->op == HSPZ_FILTER_DELETE;
-    const auto windows = erase ? tcf_clear<TAG> : tcf_fill<FIELD>;
+    const auto windows = erase ? tcf_clear<FIELD> : tcf_fill<FIELD>;
     const auto overflow = erase ? tcf_overflow<TAG, true> : tcf_overflow<TAG, false>;
     /* The last window is the largest. */
     const size_t bytes = tcf->windows.last_size * (SLOTS * sizeof(FIELD) + sizeof(uint32_t));
@@ -350,7 +398,7 @@ hspz_cuda_launch_tcf_words(const struct hspz_cuda_tcf *tcf,
     const auto kernel = tcf->slot_bits == 8    ? tcf_words<8>
                         : tcf->slot_bits == 16 ? tcf_words<16>
                                                : tcf_words<32>;
-    kernel<<<grid, FILTER_THREADS, 0, stream>>>(*tcf, *call, (unsigned long long *)sorted->data[0]);
+    kernel<<<grid, FILTER_THREADS, 0, stream>>>(*tcf, *call, *sorted);
     return cudaGetLastError();
 }
 
