@@ -91,7 +91,7 @@ if [ -d "$shared/oracle" ]; then
     chmod -R u+w bundle/shared
 fi
 for file in ragout/examples/E.Coli/references/MG1655-K12.fasta.gz \
-    bowtie/examples/genomes/NC_008253.fna.gz; do
+    ragout/examples/H.Pylori/references/G27.fasta.gz bowtie/examples/genomes/NC_008253.fna.gz; do
     if [ -e "/usr/share/doc/$file" ]; then
         mkdir -p "bundle/genomes/$(dirname "$file")"
         cp -L "/usr/share/doc/$file" "bundle/genomes/$file"
