@@ -97,7 +97,7 @@ const struct hspz_command hspz_commands[] = {
      "  -o, --output FILE  appears under its name only when whole\n"
      "  --format tsv|jsonl|packed  packed: u64, reference end low, query end high\n"
      "  --strand both|plus|minus   --unmask  seed lower case, too\n"
-     "  --transitions N    0 to 2 in a word (default 1)   --no-transitions  exact words\n"
+     "  --transitions N    0 to 2 in a word (default 1)   --no-transitions  none\n"
      "  --hit-stats        a table of the hits of seeds; anchors only where -o says\n"
      "  --max-hits N       cap on the hits of a chunk (268435456), or kegalign:GIB\n"
      "  --hit-limit N      give up when there are more hits than this\n"
