@@ -202,6 +202,14 @@ hspz_cuda_filter_clear(struct hspz_filter *f, cudaStream_t stream, struct hspz_e
     return hspz_cuda_check(error, f->device->label, "clearing a filter", err);
 }
 
+/* What other calls leave in the caller's array stays there. */
+static bool
+has_found(const struct hspz_filter_call *call)
+{
+    return call->found != NULL && (call->op == HSPZ_FILTER_QUERY || call->op == HSPZ_FILTER_COUNT ||
+                                   call->op == HSPZ_FILTER_INSERT_IF_ABSENT);
+}
+
 /* Device memory for the arrays of a piece that the call has. */
 static enum hspz_status
 stage(struct hspz_filter *f, const struct hspz_filter_call *call, struct hspz_error *err)
@@ -215,7 +223,7 @@ stage(struct hspz_filter *f, const struct hspz_filter_call *call, struct hspz_er
         {HSPZ_CUDA_FILTER_KEYS, true, count * sizeof(uint64_t)},
         {HSPZ_CUDA_FILTER_VALUES, call->values != NULL, count * sizeof(uint64_t)},
         {HSPZ_CUDA_FILTER_COUNTS, call->counts != NULL, count * sizeof(uint64_t)},
-        {HSPZ_CUDA_FILTER_FOUND, call->found != NULL, count * sizeof(uint64_t)},
+        {HSPZ_CUDA_FILTER_FOUND, has_found(call), count * sizeof(uint64_t)},
         {HSPZ_CUDA_FILTER_YES, call->yes != NULL, (count + 31) / 32 * sizeof(uint32_t)},
         {HSPZ_CUDA_FILTER_RESULT, true, sizeof(struct hspz_cuda_filter_result)},
     };
@@ -268,7 +276,7 @@ run_piece(struct hspz_filter *f, const struct hspz_filter_call *call, uint64_t b
         .values = values != NULL ? staged[HSPZ_CUDA_FILTER_VALUES].data : NULL,
         .counts = counts != NULL ? staged[HSPZ_CUDA_FILTER_COUNTS].data : NULL,
         .yes = call->yes != NULL ? staged[HSPZ_CUDA_FILTER_YES].data : NULL,
-        .found = call->found != NULL ? staged[HSPZ_CUDA_FILTER_FOUND].data : NULL,
+        .found = has_found(call) ? staged[HSPZ_CUDA_FILTER_FOUND].data : NULL,
         .result = staged[HSPZ_CUDA_FILTER_RESULT].data,
     };
     status = f->kind->run(f, &on_device, f->stream, err);
@@ -278,7 +286,7 @@ run_piece(struct hspz_filter *f, const struct hspz_filter_call *call, uint64_t b
     if (call->yes != NULL) {
         error = download(f, HSPZ_CUDA_FILTER_YES, call->yes + begin / 8, (count + 7) / 8);
     }
-    if (call->found != NULL && error == cudaSuccess) {
+    if (has_found(call) && error == cudaSuccess) {
         error = download(f, HSPZ_CUDA_FILTER_FOUND, call->found + begin, count * sizeof(uint64_t));
     }
     return hspz_cuda_check(error, f->device->label, "downloading answers", err);
