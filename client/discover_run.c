@@ -18,9 +18,6 @@
  * A failure leaves no file behind. What a call brought before it failed stands on standard output,
  * and the message says how much that is; nothing says "done" but the exit status 0. */
 
-/* Room a request needs beside its bases. */
-#define REQUEST_EXTRA_BYTES 4096u
-
 struct state {
     const struct hspz_discover_run *run;
     struct hspz_client *client;
@@ -238,13 +235,11 @@ static enum hspz_status
 discover_pieces(struct state *s, struct hspz_error *err)
 {
     const struct hspz_sequences *seqs = s->seqs;
-    const struct hspz_server_info *server = hspz_client_server(s->client);
     struct hspz_query_pieces pieces = {
-        .seqs = seqs, .most_bases = server->max_query_bases, .alone = s->run->masking != 0};
-    if (server->max_message > REQUEST_EXTRA_BYTES &&
-        server->max_message - REQUEST_EXTRA_BYTES < pieces.most_bases) {
-        pieces.most_bases = server->max_message - REQUEST_EXTRA_BYTES;
-    }
+        .seqs = seqs,
+        .most_bases = hspz_query_most_bases(hspz_client_server(s->client)),
+        .alone = s->run->masking != 0,
+    };
     struct hspz_discover_request request = s->run->request;
     request.index_digest = s->digest;
     for (;;) {

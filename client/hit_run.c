@@ -1,12 +1,12 @@
 #include "client/hit_run.h"
 
+#include "client/socket.h"
 #include "engine/cpu/seeder.h"
 #include "protocol/limits.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MOST_PART_ANCHORS (HSPZ_PART_BYTES_LIMIT / HSPZ_ANCHOR_BYTES)
 
@@ -21,19 +21,11 @@ struct batch {
     struct hspz_error failure;
 };
 
-static int64_t
-now_ms(void)
-{
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 enum hspz_status
 hspz_hit_run_init(struct hspz_hit_run *run, struct hspz_client *client, const char *shape,
                   struct hspz_hit_stats *stats, struct hspz_error *err)
 {
-    *run = (struct hspz_hit_run){.client = client, .stats = stats, .begun_ms = now_ms()};
+    *run = (struct hspz_hit_run){.client = client, .stats = stats, .begun_ms = hspz_clock_ms()};
     const enum hspz_status status = hspz_shape_parse(shape, strlen(shape), &run->shape, err);
     if (status != HSPZ_OK) {
         return status;
@@ -120,7 +112,7 @@ static enum hspz_status
 set_deadline(const struct hspz_hit_run *run, struct hspz_discover_request *request,
              struct hspz_error *err)
 {
-    const int64_t gone = now_ms() - run->begun_ms;
+    const int64_t gone = hspz_clock_ms() - run->begun_ms;
     if (request->deadline_ms == 0) {
         return HSPZ_OK;
     }

@@ -13,9 +13,6 @@
 /* Steps: connect; describe the index; read the query; plan; per query block a job (or several,
  * where the server takes no more at a time), whose HSPs go to the sink as they come. */
 
-/* Room a request needs beside its bases. */
-#define REQUEST_EXTRA_BYTES 4096u
-
 struct state {
     const struct hspz_hsps_run *run;
     struct hspz_client *client;
@@ -213,21 +210,10 @@ say_summary(const struct state *s, const struct hspz_discover_summary *summary)
             (double)summary->total_ns / 1e9);
 }
 
-/* What the server takes in one job. */
-static uint64_t
-most_bases(const struct state *s)
-{
-    const struct hspz_server_info *server = hspz_client_server(s->client);
-    const uint64_t of_message = server->max_message > REQUEST_EXTRA_BYTES
-                                    ? server->max_message - REQUEST_EXTRA_BYTES
-                                    : server->max_message;
-    return of_message < server->max_query_bases ? of_message : server->max_query_bases;
-}
-
 static enum hspz_status
 ask_pieces(struct state *s, struct hspz_error *err)
 {
-    const uint64_t most = most_bases(s);
+    const uint64_t most = hspz_query_most_bases(hspz_client_server(s->client));
     if (s->run->compat && s->block.bases > most) {
         return hspz_error_set(err, HSPZ_E_TOO_LARGE,
                               "query block %" PRIu64 " has %" PRIu64

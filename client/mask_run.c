@@ -17,9 +17,6 @@
  * sequences; per piece of the genome a job, whose HSPs are counted as they come; write what that
  * masks. */
 
-/* Room a request needs beside its bases. */
-#define REQUEST_EXTRA_BYTES 4096u
-
 struct state {
     const struct hspz_mask_run *run;
     struct hspz_cli cli;
@@ -189,12 +186,8 @@ take_part(void *user, const struct hspz_part_id *id, const uint8_t *records, siz
 static enum hspz_status
 count_hsps(struct state *s, struct hspz_error *err)
 {
-    const struct hspz_server_info *server = hspz_client_server(s->client);
-    const uint64_t of_message = server->max_message - REQUEST_EXTRA_BYTES;
     struct hspz_query_pieces pieces = {
-        .seqs = s->seqs,
-        .most_bases = of_message < server->max_query_bases ? of_message : server->max_query_bases,
-    };
+        .seqs = s->seqs, .most_bases = hspz_query_most_bases(hspz_client_server(s->client))};
     struct hspz_discover_request request = s->run->request;
     request.index = s->index;
     request.index_digest = s->digest;

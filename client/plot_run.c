@@ -17,8 +17,6 @@
  * shown, and so how large a grid; the matches, into the grid as they come; the picture, which gets
  * its name when it is whole. */
 
-#define REQUEST_EXTRA_BYTES 4096u
-
 struct state {
     const struct hspz_plot_run *run;
     struct hspz_reading reading;
@@ -247,12 +245,8 @@ ask_piece(struct state *s, struct hspz_error *err)
 static enum hspz_status
 ask_server(struct state *s, struct hspz_error *err)
 {
-    const struct hspz_server_info *server = hspz_client_server(s->client);
-    struct hspz_query_pieces pieces = {.seqs = s->seqs, .most_bases = server->max_query_bases};
-    if (server->max_message > REQUEST_EXTRA_BYTES &&
-        server->max_message - REQUEST_EXTRA_BYTES < pieces.most_bases) {
-        pieces.most_bases = server->max_message - REQUEST_EXTRA_BYTES;
-    }
+    struct hspz_query_pieces pieces = {
+        .seqs = s->seqs, .most_bases = hspz_query_most_bases(hspz_client_server(s->client))};
     for (;;) {
         enum hspz_status status = hspz_query_next(&pieces, &s->piece, err);
         if (status != HSPZ_OK || s->piece.sequence_count == 0) {

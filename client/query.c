@@ -4,6 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Room a request needs beside its bases. */
+#define REQUEST_EXTRA_BYTES 4096u
+
+uint64_t
+hspz_query_most_bases(const struct hspz_server_info *server)
+{
+    const uint64_t of_message = server->max_message > REQUEST_EXTRA_BYTES
+                                    ? server->max_message - REQUEST_EXTRA_BYTES
+                                    : server->max_message;
+    return of_message < server->max_query_bases ? of_message : server->max_query_bases;
+}
+
 enum hspz_status
 hspz_query_next(struct hspz_query_pieces *pieces, struct hspz_query_piece *out,
                 struct hspz_error *err)

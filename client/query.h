@@ -1,6 +1,7 @@
 /* The query of a discover command, cut into pieces a server takes: whole sequences, in order. */
 #pragma once
 
+#include "client/hspz.h"
 #include "engine/sequences.h"
 #include "protocol/status.h"
 #include "protocol/types.h"
@@ -19,6 +20,9 @@ struct hspz_query_pieces {
     bool alone;          /* a sequence is a piece */
     size_t next;         /* sequence */
 };
+
+/* The most bases of a piece that the server takes in one job. */
+uint64_t hspz_query_most_bases(const struct hspz_server_info *server);
 
 /* The next piece: a block, or as many of its remaining sequences as fit. Its sequence_count is 0
  * when nothing is left. HSPZ_E_TOO_LARGE, naming the sequence, when one alone does not fit. */
