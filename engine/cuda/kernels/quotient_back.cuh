@@ -1,5 +1,5 @@
-/* Where the parts of a filter begin, which depends on all before: each brings max(e + length,
- * least) (engine/cuda/kernels/quotient_part.cu). */
+/* Where the parts of a filter end (engine/cuda/kernels/quotient_stretch.cuh), each told by those
+ * before it (engine/cuda/kernels/quotient_part.cu). */
 #pragma once
 
 #include "engine/cuda/kernels/quotient_part.cuh"
@@ -10,17 +10,6 @@
 #define SAYS_END (UINT64_C(2) << 62)
 #define SAID (SAYS_LENGTH - 1)
 
-struct state {
-    uint64_t length, least;
-};
-
-/* `f` behind `g`. */
-static __device__ __forceinline__ struct state
-behind(struct state g, struct state f)
-{
-    return {g.length + f.length, quotient_later(g.least + f.length, f.least)};
-}
-
 static __device__ __forceinline__ struct state
 of_lane(struct state mine, unsigned lane)
 {
@@ -28,36 +17,6 @@ of_lane(struct state mine, unsigned lane)
     other.length = __shfl_sync(UINT32_MAX, mine.length, (int)(lane % 32));
     other.least = __shfl_sync(UINT32_MAX, mine.least, (int)(lane % 32));
     return other;
-}
-
-/* What is before the thread; *all gets the whole part. */
-template <typename S>
-static __device__ struct state
-scan_threads(struct state mine, struct part_shared<S> &t, struct state *all)
-{
-    const unsigned lane = threadIdx.x % 32;
-    for (unsigned by = 1; by < 32; by *= 2) {
-        const struct state other = of_lane(mine, lane - by);
-        if (lane >= by) {
-            mine = behind(other, mine);
-        }
-    }
-    if (lane == 31) {
-        t.lengths[threadIdx.x / 32] = mine.length;
-        t.leasts[threadIdx.x / 32] = mine.least;
-    }
-    struct state before = of_lane(mine, lane - 1);
-    if (lane == 0) {
-        before = {0, 0};
-    }
-    __syncthreads();
-    struct state warps = {0, 0}, upto = {0, 0};
-    for (unsigned w = 0; w < WARPS; w++) {
-        warps = w == threadIdx.x / 32 ? upto : warps;
-        upto = behind(upto, {t.lengths[w], t.leasts[w]});
-    }
-    *all = upto;
-    return behind(warps, before);
 }
 
 /* ---- looking back ---- */

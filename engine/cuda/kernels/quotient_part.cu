@@ -158,26 +158,6 @@ write_thread(const struct change<S> &c, const struct thread_runs &mine, uint64_t
     }
 }
 
-template <typename S>
-static __device__ void
-flush_marks(const struct change<S> &c, const struct part_shared<S> &t)
-{
-    uint32_t *const marks =
-        (uint32_t *)c.made.marks + c.base / HSPZ_CUDA_QUOTIENT_BLOCK * BLOCK_WORDS;
-    for (unsigned i = threadIdx.x; i < PART_WORDS; i += THREADS) {
-        if (t.made_occupied[i] != 0) {
-            marks[i / (BLOCK_WORDS / 2) * BLOCK_WORDS + i % (BLOCK_WORDS / 2)] = t.made_occupied[i];
-        }
-    }
-    for (unsigned i = threadIdx.x; i < END_WORDS; i += THREADS) {
-        if (t.made_ends[i] != 0) {
-            atomicOr(&marks[i / (BLOCK_WORDS / 2) * BLOCK_WORDS + BLOCK_WORDS / 2 +
-                            i % (BLOCK_WORDS / 2)],
-                     t.made_ends[i]);
-        }
-    }
-}
-
 /* ---- kernel ---- */
 
 /* Takes the next part; its items, of which there may be none. */
@@ -276,7 +256,7 @@ __launch_bounds__(THREADS, 2)
     open_part<S>(c, bounds, (unsigned long long *)words + parts, tally, t);
     order_part<S>(c, mine, t);
     const struct state length = measure_thread<S, INSERT>(c, t, mine);
-    const struct state upto = scan_threads<S>(length, t, &all);
+    const struct state upto = scan_threads(length, t.lengths, t.leasts, &all);
     if (threadIdx.x < 32) {
         place_part<S>(c, all, words, parts, tally, t);
     }
@@ -300,7 +280,7 @@ __launch_bounds__(THREADS, 2)
     const uint64_t from = t.before > c.base ? t.before - c.base : 0;
     write_thread<S, INSERT>(c, mine, quotient_later(from + upto.length, upto.least), t);
     __syncthreads();
-    flush_marks<S>(c, t);
+    write_marks<THREADS>(c.made, c.base, t.made_occupied, t.made_ends);
 }
 
 /* ---- launch ---- */

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/cuda/kernels/quotient_merge.cuh"
+#include "engine/cuda/kernels/quotient_stretch.cuh"
 
 #define THREADS 512u
 #define WARPS (THREADS / 32)
@@ -10,7 +11,6 @@
 #define MOST HSPZ_CUDA_QUOTIENT_PART_ITEMS
 #define PER_THREAD (PART / THREADS)
 #define PART_WORDS (PART / 32) /* of bits, of 32 */
-#define BLOCK_WORDS 8u         /* of marks of a block, of 32; the first half is of occupied ones */
 #define END_WORDS (2 * PART_WORDS)
 #define SUMS 7u
 #define INSERTED_MOST 16u /* items of a quotient that are sorted by insertion */
@@ -214,17 +214,6 @@ template <typename S, bool INSERT> struct part_cursor {
 };
 
 /* ---- old runs ---- */
-
-/* A word of runend bits; `word` counts them from the first slot. */
-static __device__ __forceinline__ uint32_t
-end_word(const struct hspz_cuda_quotient &q, uint64_t word)
-{
-    const uint64_t block = word / (BLOCK_WORDS / 2);
-    return block >= hspz_cuda_quotient_blocks(q.slots)
-               ? 0
-               : ((const uint32_t *)
-                      q.marks)[block * BLOCK_WORDS + BLOCK_WORDS / 2 + word % (BLOCK_WORDS / 2)];
-}
 
 template <typename S>
 static __device__ void

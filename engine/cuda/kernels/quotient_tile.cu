@@ -9,13 +9,13 @@
  * `measure` ends with the scan, `write` goes on from it. Places are counted from the tile's first
  * slot. */
 #include "engine/cuda/kernels/quotient_merge.cuh"
+#include "engine/cuda/kernels/quotient_stretch.cuh"
 
 #define THREADS 256u
 #define WARPS (THREADS / 32)
 #define TILE HSPZ_CUDA_QUOTIENT_TILE
 #define PER_THREAD (TILE / THREADS)
 #define TILE_WORDS (TILE / 32) /* of bits, of 32 */
-#define BLOCK_WORDS 8u         /* of marks of a block, of 32; the first half is of occupied ones */
 #define END_WORDS (2 * TILE_WORDS)
 #define NONE UINT32_MAX
 #define DENSE 16u /* items a quotient from which on each thread looks for its own */
@@ -45,17 +45,6 @@ warp_sums(uint32_t mine)
         mine += lane >= by ? other : 0;
     }
     return mine;
-}
-
-/* A word of runend bits; `word` counts them from the first slot. */
-static __device__ __forceinline__ uint32_t
-end_word(const struct hspz_cuda_quotient &q, uint64_t word)
-{
-    const uint64_t block = word / (BLOCK_WORDS / 2);
-    return block >= hspz_cuda_quotient_blocks(q.slots)
-               ? 0
-               : ((const uint32_t *)
-                      q.marks)[block * BLOCK_WORDS + BLOCK_WORDS / 2 + word % (BLOCK_WORDS / 2)];
 }
 
 /* By one warp. */
@@ -144,55 +133,6 @@ old_rank(const struct tile_shared &t, unsigned quotient)
 {
     const uint32_t before = t.occupied[quotient / 32] & ((1u << quotient % 32) - 1);
     return t.ranks[quotient / 32] + (unsigned)__popc(before);
-}
-
-struct state {
-    uint64_t length, least;
-};
-
-/* `f` behind `g`. */
-static __device__ __forceinline__ struct state
-behind(struct state g, struct state f)
-{
-    return {g.length + f.length, quotient_later(g.least + f.length, f.least)};
-}
-
-static __device__ __forceinline__ struct state
-from_lane(struct state mine, unsigned by)
-{
-    struct state other;
-    other.length = __shfl_up_sync(UINT32_MAX, mine.length, by);
-    other.least = __shfl_up_sync(UINT32_MAX, mine.least, by);
-    return other;
-}
-
-/* What is before the thread; *all gets the whole tile. */
-static __device__ struct state
-scan_threads(struct state mine, struct tile_shared &t, struct state *all)
-{
-    const unsigned lane = threadIdx.x % 32;
-    for (unsigned by = 1; by < 32; by *= 2) {
-        const struct state other = from_lane(mine, by);
-        if (lane >= by) {
-            mine = behind(other, mine);
-        }
-    }
-    if (lane == 31) {
-        t.lengths[threadIdx.x / 32] = mine.length;
-        t.leasts[threadIdx.x / 32] = mine.least;
-    }
-    struct state before = from_lane(mine, 1);
-    if (lane == 0) {
-        before = {0, 0};
-    }
-    __syncthreads();
-    struct state warps = {0, 0}, upto = {0, 0};
-    for (unsigned w = 0; w < WARPS; w++) {
-        warps = w == threadIdx.x / 32 ? upto : warps;
-        upto = behind(upto, {t.lengths[w], t.leasts[w]});
-    }
-    *all = upto;
-    return behind(warps, before);
 }
 
 /* A change as one thread block has it. */
@@ -298,24 +238,6 @@ write_thread(const struct change<K> &c, struct tile_shared &t, uint64_t at)
     }
 }
 
-static __device__ void
-flush_marks(const struct hspz_cuda_quotient &made, uint64_t base, const struct tile_shared &t)
-{
-    uint32_t *const marks = (uint32_t *)made.marks + base / HSPZ_CUDA_QUOTIENT_BLOCK * BLOCK_WORDS;
-    for (unsigned i = threadIdx.x; i < TILE_WORDS; i += THREADS) {
-        if (t.made_occupied[i] != 0) {
-            marks[i / (BLOCK_WORDS / 2) * BLOCK_WORDS + i % (BLOCK_WORDS / 2)] = t.made_occupied[i];
-        }
-    }
-    for (unsigned i = threadIdx.x; i < END_WORDS; i += THREADS) {
-        if (t.made_ends[i] != 0) {
-            atomicOr(&marks[i / (BLOCK_WORDS / 2) * BLOCK_WORDS + BLOCK_WORDS / 2 +
-                            i % (BLOCK_WORDS / 2)],
-                     t.made_ends[i]);
-        }
-    }
-}
-
 /* ---- kernels ---- */
 
 /* All up to the lengths. */
@@ -355,7 +277,7 @@ __launch_bounds__(THREADS)
     struct quotient_sums come = {0, 0, 0}, gone = {0, 0, 0};
     struct state mine, all;
     measure_thread<S, K>(c, t, &mine, come, gone);
-    (void)scan_threads(mine, t, &all);
+    (void)scan_threads(mine, t.lengths, t.leasts, &all);
     if (threadIdx.x == 0) {
         states[blockIdx.x] = {all.length, all.length > 0 ? c.base + all.least : 0};
         if (blockIdx.x + 1 == tiles) {
@@ -394,11 +316,11 @@ __launch_bounds__(THREADS)
     struct state mine, all;
     measure_thread<S, K>(c, t, &mine, come, gone);
     const uint64_t end = before[blockIdx.x].least;
-    const struct state upto = scan_threads(mine, t, &all);
+    const struct state upto = scan_threads(mine, t.lengths, t.leasts, &all);
     const uint64_t e = end > c.base ? end - c.base : 0;
     write_thread<S, K>(c, t, quotient_later(e + upto.length, upto.least));
     __syncthreads();
-    flush_marks(made, c.base, t);
+    write_marks<THREADS>(made, c.base, t.made_occupied, t.made_ends);
 }
 
 static __global__ void
