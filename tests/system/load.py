@@ -131,6 +131,8 @@ class Load:
             peer.close()
         for worker in workers:
             worker.socket.close()
+        print("%d connections, %d of them active, %d s: %d jobs, RSS %d MiB, then %d" % (
+            connections, active, seconds, jobs, warm, end))
         if not hspz_test.SANITIZED:
             test.assertLess(end, warm * 1.1 + 16, "RSS grew from %d to %d MiB" % (warm, end))
         return jobs

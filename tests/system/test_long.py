@@ -7,7 +7,6 @@ import time
 import hspz_test
 from hspz_test import CLIENT, SHAPE_12OF19, Relay, bases, child_env, fasta
 from lastz import keys_of, lastz_command
-from load import Load
 
 POLY = 70000
 
@@ -25,14 +24,6 @@ class LongTest(hspz_test.TestCase):
                                      "zstart1,zstart2+,strand2"), (1, 2, 3))
         self.assertEqual(len(want), 53743981)
         self.assertTrue(numpy.array_equal(got, want))
-
-    def test_a_thousand_connections_for_a_minute(self):
-        load = Load(self)
-        daemon = self.daemon("--lanes", "2", "--max-connections", "1100", indexes=load.files)
-        jobs = load.run(daemon, connections=1000, active=200, seconds=60)
-        self.assertGreater(jobs, 1000)
-        print("%d jobs in a minute" % jobs)
-        daemon.stop()
 
     def test_a_mute_server_is_given_up_without_being_told(self):
         with Relay(self.path("mute.sock"), lambda c: c.recv(1)) as relay:
