@@ -36,6 +36,28 @@ describe_peer(const struct hspz_conn *conn, char out[PEER_BYTES])
 }
 
 void
+hspz_access_log_accept(const struct hspz_conn *conn)
+{
+    if (level(conn) < conn->service->log->level) {
+        return;
+    }
+    char peer[PEER_BYTES];
+    describe_peer(conn, peer);
+    HSPZ_LOG(conn->service->log, level(conn), "connection accepted", hspz_kv_uint("conn", conn->id),
+             hspz_kv("peer", peer));
+}
+
+void
+hspz_access_log_refuse(const struct hspz_conn *conn, const struct hspz_error *err)
+{
+    char peer[PEER_BYTES];
+    describe_peer(conn, peer);
+    HSPZ_LOG(conn->service->log, HSPZ_LOG_INFO, "connection refused to go on",
+             hspz_kv_uint("conn", conn->id), hspz_kv("peer", peer),
+             hspz_kv("code", hspz_status_name(err->status)), hspz_kv("why", err->text));
+}
+
+void
 hspz_access_log_hello(const struct hspz_conn *conn, struct hspz_text client)
 {
     if (level(conn) < conn->service->log->level) {

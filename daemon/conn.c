@@ -440,6 +440,7 @@ hspz_conn_accept(struct hspz_service *service, uv_stream_t *server, bool tcp,
         hspz_uv_error(err, result, "accept");
         return HSPZ_E_IO;
     }
+    hspz_access_log_accept(conn);
     struct hspz_error why;
     if (hspz_access_accept(conn, &why) != HSPZ_OK) {
         service->stats.connections_refused++;

@@ -1,6 +1,7 @@
 /* A connection's reads and writes. */
 #include "daemon/conn_p.h"
 
+#include "daemon/access_log.h"
 #include "daemon/conn_shm.h"
 #include "daemon/dispatch.h"
 #include "daemon/shm_ring.h"
@@ -129,9 +130,7 @@ end_last(struct hspz_conn *conn)
 static void
 fail_tls(struct hspz_conn *conn, const struct hspz_error *err)
 {
-    HSPZ_LOG(conn->service->log, HSPZ_LOG_INFO, "connection refused to go on",
-             hspz_kv_uint("conn", conn->id), hspz_kv("code", hspz_status_name(err->status)),
-             hspz_kv("why", err->text));
+    hspz_access_log_refuse(conn, err);
     conn->tls.failed = true;
     end_last(conn);
 }
@@ -343,9 +342,7 @@ hspz_conn_reply_last(struct hspz_conn *conn, uint32_t id, const struct hspz_erro
     if (!hspz_conn_state_serves(conn->state)) {
         return;
     }
-    HSPZ_LOG(conn->service->log, HSPZ_LOG_INFO, "connection refused to go on",
-             hspz_kv_uint("conn", conn->id), hspz_kv("code", hspz_status_name(err->status)),
-             hspz_kv("why", err->text));
+    hspz_access_log_refuse(conn, err);
     hspz_conn_reply_error(conn, id, err);
     if (!hspz_conn_state_serves(conn->state)) {
         return;

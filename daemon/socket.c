@@ -305,7 +305,7 @@ not_loopback(const char *address, struct hspz_error *err)
 {
     return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
                           "%s is no loopback address: other machines are let in only with tenants, "
-                          "and TLS (tls_certificate) or insecure",
+                          "and TLS (tls_certificate) or insecure; to metrics with insecure",
                           address);
 }
 

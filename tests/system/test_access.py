@@ -328,6 +328,8 @@ class TokenTest(AccessTest):
         log = self.node.log()
         self.assertNotIn(TOKEN, log)
         self.assertNotIn("wrong-token", log)
+        # Who tried is told, without an access log too.
+        self.assertRegex(log, r"refused to go on conn=\d+ peer=tcp:127\.0\.0\.1:\d+ code=unauthorized")
 
     def test_the_client_shows_a_token_from_a_file_or_the_environment(self):
         query = self.file("q.fa", ">q\n%s\n" % self.text[:300])

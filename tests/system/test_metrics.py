@@ -198,7 +198,7 @@ class MetricsTest(hspz_test.TestCase):
         self.assertGreater(seen[0], 10)
 
     def test_addresses_are_checked_and_named(self):
-        for wrong, words in (("x", "HOST:PORT"), ("192.0.2.1:9", "loopback")):
+        for wrong, words in (("x", "HOST:PORT"), ("192.0.2.1:9", "to metrics with insecure")):
             daemon = self.daemon("--metrics", wrong, wait=False)
             self.assertNotEqual(daemon.process.wait(10 * SLOWER), 0)
             if "built without" in daemon.log():

@@ -271,6 +271,8 @@ class LogTest(hspz_test.TestCase):
                          ["job queued", "job begun", "job ended"])
         self.assertEqual([l["message"] for l in mine if l["message"] == "connection closed"],
                          ["connection closed"])
+        self.assertEqual(mine[0]["message"], "connection accepted")
+        self.assertEqual(mine[0]["peer"], next(l["peer"] for l in hello if l["conn"] == conn))
 
     def test_without_it_requests_leave_no_lines(self):
         daemon = self.daemon()
@@ -278,8 +280,8 @@ class LogTest(hspz_test.TestCase):
             for _ in range(20):
                 peer.call("health")
         daemon.stop()
-        self.assertNotIn("request", daemon.log())
-        self.assertNotIn("hello", daemon.log())
+        for word in ("request", "hello", "accepted"):
+            self.assertNotIn(word, daemon.log())
 
 
 class ClientTest(hspz_test.TestCase):
