@@ -1,6 +1,7 @@
 #include "daemon/config.h"
 
 #include "daemon/config_options.h"
+#include "engine/cpu/simulated.h"
 #include "protocol/limits.h"
 #include "protocol/types.h"
 
@@ -43,6 +44,7 @@ hspz_config_fini(struct hspz_config *config)
     free(config->tls_certificate);
     free(config->tls_key);
     free(config->tls_client_ca);
+    free(config->simulate_devices);
     free(config->address_file);
     free(config->metrics);
     free(config->index_dir);
@@ -400,10 +402,35 @@ walk_flags(struct hspz_config *config, int argc, char **argv, bool table, struct
     return HSPZ_OK;
 }
 
+/* They are the cpu engine's, so that is taken. */
+static enum hspz_status
+check_simulated(struct hspz_config *config, struct hspz_error *err)
+{
+    struct hspz_simulated *devices = NULL;
+    unsigned count;
+    struct hspz_error why = {0};
+    if (config->simulate_devices == NULL) {
+        return HSPZ_OK;
+    }
+    if (config->engine == HSPZ_ENGINE_CUDA) {
+        return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
+                              "simulate_devices: only the cpu engine has such, not cuda");
+    }
+    config->engine = HSPZ_ENGINE_CPU;
+    const enum hspz_status status =
+        hspz_simulated_parse(config->simulate_devices, &devices, &count, &why);
+    free(devices);
+    return status == HSPZ_OK ? HSPZ_OK
+                             : hspz_error_set(err, status, "simulate_devices: %s", why.text);
+}
+
 static enum hspz_status
 finish(struct hspz_config *config, struct hspz_error *err)
 {
-    const enum hspz_status status = hspz_config_check_access(config, err);
+    enum hspz_status status = hspz_config_check_access(config, err);
+    if (status == HSPZ_OK) {
+        status = check_simulated(config, err);
+    }
     if (status != HSPZ_OK) {
         return status;
     }

@@ -56,6 +56,7 @@ struct hspz_config {
     uint64_t threads;
     char **devices; /* ordinals or UUIDs; none: all visible */
     size_t device_count;
+    char *simulate_devices; /* of the cpu engine (engine/cpu/simulated.h); NULL: none */
     uint64_t lanes;         /* of each device; 0: as the engine likes it */
     unsigned placement;     /* enum hspz_placement */
     uint64_t device_memory; /* bytes on each device; 0: most of what is free */

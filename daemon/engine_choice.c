@@ -12,6 +12,7 @@ open_engine(const struct hspz_config *config, struct hspz_log *log,
 {
     const struct hspz_engine_config engine_config = {
         .threads = (unsigned)config->threads,
+        .simulate = config->simulate_devices,
         .cuda = {.devices = (const char *const *)config->devices,
                  .device_count = (unsigned)config->device_count,
                  .memory_bytes = config->device_memory},

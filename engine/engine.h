@@ -47,7 +47,9 @@ struct hspz_cuda_tuning {
 };
 
 struct hspz_engine_config {
-    unsigned threads; /* per lane; 0: all processors this process may use */
+    unsigned threads;     /* per lane; 0: all processors this process may use */
+    const char *simulate; /* devices of the cpu engine (engine/cpu/simulated.h), which share the
+                             threads; NULL: it has one, and that is the machine */
     struct hspz_cuda_tuning cuda;
 };
 

@@ -1,9 +1,11 @@
-/* The op table of the CPU engine: one device, threads of the machine; the embedded default and the
- * reference for every other engine. */
+/* The op table of the CPU engine: threads of the machine, as one device or as simulated ones; the
+ * embedded default and the reference for every other engine. */
 #include "engine/cpu/cpu_job.h"
 #include "engine/cpu/pool.h"
+#include "engine/cpu/simulated.h"
 #include "engine/engine.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,11 +14,14 @@
 #define BUFFER_ALIGNMENT 4096u
 
 struct hspz_engine {
-    unsigned threads;
+    unsigned threads; /* of a lane */
+    unsigned device_count;
+    struct hspz_simulated *simulated; /* the devices; NULL: one, and it is none of these */
 };
 
 struct hspz_lane {
     struct hspz_pool *pool;
+    struct hspz_simulated *simulated; /* its device; NULL: it is not */
 };
 
 static enum hspz_status
@@ -27,6 +32,17 @@ cpu_open(const struct hspz_engine_config *config, struct hspz_engine **out, stru
         return hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for the cpu engine");
     }
     engine->threads = config->threads > 0 ? config->threads : hspz_pool_processors();
+    engine->device_count = 1;
+    if (config->simulate != NULL) {
+        const enum hspz_status status =
+            hspz_simulated_parse(config->simulate, &engine->simulated, &engine->device_count, err);
+        if (status != HSPZ_OK) {
+            free(engine);
+            return status;
+        }
+        const unsigned threads = engine->threads / engine->device_count;
+        engine->threads = threads > 0 ? threads : 1;
+    }
     *out = engine;
     return HSPZ_OK;
 }
@@ -34,26 +50,32 @@ cpu_open(const struct hspz_engine_config *config, struct hspz_engine **out, stru
 static void
 cpu_close(struct hspz_engine **engine)
 {
-    free(*engine);
-    *engine = NULL;
+    if (*engine != NULL) {
+        free((*engine)->simulated);
+        free(*engine);
+        *engine = NULL;
+    }
 }
 
 static unsigned
 cpu_device_count(const struct hspz_engine *engine)
 {
-    (void)engine;
-    return 1;
+    return engine->device_count;
 }
 
 static void
 cpu_device_info(const struct hspz_engine *engine, unsigned device, struct hspz_device_info *out)
 {
-    (void)device;
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     *out = (struct hspz_device_info){
         .memory_bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0};
-    snprintf(out->name, sizeof(out->name), "cpu, %u thread%s", engine->threads,
-             engine->threads == 1 ? "" : "s");
+    const char *const plural = engine->threads == 1 ? "" : "s";
+    if (engine->simulated != NULL) {
+        snprintf(out->name, sizeof(out->name), "simulated, %u thread%s, steps of %" PRIu64 " us",
+                 engine->threads, plural, engine->simulated[device].step_ns / 1000);
+    } else {
+        snprintf(out->name, sizeof(out->name), "cpu, %u thread%s", engine->threads, plural);
+    }
 }
 
 static void
@@ -118,12 +140,12 @@ static enum hspz_status
 cpu_lane_open(struct hspz_engine *engine, unsigned device, struct hspz_lane **out,
               struct hspz_error *err)
 {
-    (void)device;
     struct hspz_lane *lane = calloc(1, sizeof(*lane));
     if (lane == NULL || hspz_pool_create(engine->threads, &lane->pool) != HSPZ_OK) {
         free(lane);
         return hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for a lane");
     }
+    lane->simulated = engine->simulated != NULL ? &engine->simulated[device] : NULL;
     *out = lane;
     return HSPZ_OK;
 }
@@ -149,7 +171,16 @@ static enum hspz_status
 cpu_job_step(struct hspz_lane *lane, struct hspz_job *job, struct hspz_part *part,
              struct hspz_error *err)
 {
-    return hspz_cpu_job_step(lane->pool, job, part, err);
+    uint64_t begin_ns;
+    if (lane->simulated == NULL) {
+        return hspz_cpu_job_step(lane->pool, job, part, err);
+    }
+    enum hspz_status status = hspz_simulated_begin(lane->simulated, &begin_ns, err);
+    if (status == HSPZ_OK) {
+        status = hspz_cpu_job_step(lane->pool, job, part, err);
+        hspz_simulated_end(lane->simulated, begin_ns, status == HSPZ_OK && part->count > 0);
+    }
+    return status;
 }
 
 const struct hspz_engine_ops hspz_cpu_engine = {

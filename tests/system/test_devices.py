@@ -1,0 +1,96 @@
+"""One daemon with many devices, which the CPU engine plays (--simulate-devices). Whatever the devices
+do, each job's answer is the one that follows from the contract, every part there once and in its place."""
+
+import contextlib
+import random
+
+import hspz_test
+from hspz_test import SHAPE_12OF19, bases
+
+CAP = 60  # hits of a chunk, and so of a part
+
+
+class DevicesTest(hspz_test.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        rng = random.Random(7)
+        cls.ref = [("r", bases(rng, 6000))]
+        cls.query = cls.ref[0][1][1000:4000] + bases(rng, 500)
+        cls.want = hspz_test.discover(cls.ref, [("q", cls.query)], transitions=False)
+        buckets = hspz_test.buckets_of(hspz_test.block_of(cls.ref), SHAPE_12OF19)
+        cls.chunks = []
+        for strand, block in (("plus", cls.query), ("minus", hspz_test.reverse_complement(cls.query))):
+            seeds = hspz_test.seeds_of(block, SHAPE_12OF19)
+            counts = [len(buckets.get(word, ())) for word, _ in seeds]
+            cls.chunks += [(strand, i, chunk[2], chunk[3])
+                           for i, chunk in enumerate(hspz_test.cut(counts, CAP))]
+
+    def start(self, devices, *args, **more):
+        return self.daemon("--simulate-devices", devices, *args,
+                           indexes={"ref": self.index(self.ref)}, **more)
+
+    def ask(self, peer, **more):
+        return peer.request("discover", {
+            "index": "ref", "query": {"bases": self.query.encode()}, "transitions": False,
+            "max_hits": CAP, **more})
+
+    def check(self, peer, number):
+        result, data, parts = peer.anchors(number)
+        self.assert_same_anchors(data, self.want)
+        self.assertEqual([(p["strand"], p["chunk"], p["hit_begin"], p["hit_end"]) for p in parts],
+                         self.chunks)
+        self.assertTrue(all(p["part"] == 0 and p["last_part"] for p in parts))
+        self.assertEqual(result["anchors"], len(self.want) // 8)
+        self.assertEqual(result["chunks"], len(self.chunks))
+        return result["digest"]
+
+    def peers(self, daemon, count, stack):
+        return [stack.enter_context(daemon.peer()) for _ in range(count)]
+
+    def run_jobs(self, daemon, count, each=1, **more):
+        """So many connections with a number of jobs each, all at once; their digest."""
+        with contextlib.ExitStack() as stack:
+            jobs = [(peer, self.ask(peer, **more))
+                    for peer in self.peers(daemon, count, stack) for _ in range(each)]
+            digests = {self.check(peer, number) for peer, number in jobs}
+        self.assertEqual(len(digests), 1)
+        return digests.pop()
+
+    def devices(self, daemon):
+        """Of `stats`, all pages."""
+        with daemon.peer() as peer:
+            found = []
+            while True:
+                page = peer.call("stats", {"first": len(found)})
+                found += page["devices"]
+                if len(found) == page["device_count"]:
+                    return found
+
+    def one_device(self):
+        daemon = self.daemon(indexes={"ref": self.index(self.ref)})
+        digest = self.run_jobs(daemon, 1)
+        daemon.stop(expect=0)
+        return digest
+
+    def test_eight_and_sixty_four_devices_answer_as_one_does(self):
+        digest = self.one_device()
+        for count in (8, 64):
+            daemon = self.start("%dx200" % count)
+            with daemon.peer() as peer:
+                self.assertEqual(len(peer.welcome["devices"]), count)
+            self.assertEqual(self.run_jobs(daemon, count), digest)
+            devices = self.devices(daemon)
+            self.assertEqual([d["device"] for d in devices], list(range(count)))
+            self.assertTrue(all(d["ok"] > 0 for d in devices), devices)
+            self.assertEqual(sum(d["ok"] for d in devices), count)
+            daemon.stop(expect=0)
+
+    def test_a_list_that_is_none_is_refused_with_its_entry(self):
+        daemon = self.daemon("--simulate-devices", "4x100,oops", wait=False)
+        self.assertEqual(daemon.process.wait(30), 2, daemon.log())
+        self.assertIn('simulate_devices: "oops"', daemon.log())
+
+
+if __name__ == "__main__":
+    hspz_test.main()
