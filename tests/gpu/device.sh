@@ -2,11 +2,12 @@
 # Runs bundle/, or bundle.tar.gz (tests/gpu/bundle.sh), on a machine with a card: conformance on every variant of the
 # CUDA engine, a subset under each sanitizer, then the measurements. Logs go to $OUT (default out/).
 #
-#   tests/gpu/device.sh [tests] [card] [system] [served] [soak] [sanitize] [bench] [hsps]
+#   tests/gpu/device.sh [tests] [card] [system] [served] [soak] [fair] [sanitize] [bench] [hsps]
 #                       [jobs] [filters] [keys] [paper] [sketches]
 #
 # All but `paper` and `sketches` when none is named. `card` has what only a card can show, `system` the black-box
-# tests of the daemon with the CUDA engine, `keys` filters against exact sets and counts, `paper` experiments on filters.
+# tests of the daemon with the CUDA engine, `fair` shares by weight and what small batches wait beside a tenant with
+# a chunk of 2^31 hits, `keys` filters against exact sets and counts, `paper` experiments on filters.
 #
 # Ends with a table of all results and a line of counts, in less than 12,000 characters; non-zero when anything failed.
 # HSPZ_SECONDS (570): after so many nothing more is begun, and what runs is stopped. HSPZ_CARD_SYSTEM: which of
@@ -21,7 +22,7 @@ export PATH="$PATH:$PWD/bundle/tools"
 export HSPZ_REQUIRE=gpu HSPZ_SHARED="$PWD/bundle/shared"
 [ -d bundle/shared ] && HSPZ_REQUIRE=shared,gpu
 [ -d bundle/genomes ] && mkdir -p /usr/share/doc && cp -rn bundle/genomes/. /usr/share/doc/
-[ $# -gt 0 ] || set -- tests card system served soak sanitize bench hsps jobs filters keys
+[ $# -gt 0 ] || set -- tests card system served soak fair sanitize bench hsps jobs filters keys
 # The programs as the tests know them, in a build folder.
 export HSPZ_BUILD="$PWD/bundle/build" PYTHONPATH="$PWD/bundle/python${PYTHONPATH:+:$PYTHONPATH}"
 mkdir -p "$HSPZ_BUILD/daemon" "$HSPZ_BUILD/client" "$HSPZ_BUILD/tests/system" "$HSPZ_BUILD/tests/gpu"
@@ -168,6 +169,11 @@ for part; do
         ;;
     soak)
         run 500 soak python3 tests/gpu/served.py soak
+        cat "$out/last"
+        ;;
+    fair)
+        run 60 fair env HSPZ_TEST_ENGINE=cuda HSPZ_TEST_SLOWER=1 python3 tests/system/test_fair.py \
+            FairTest.test_weights_share_the_device FairTest.test_an_interactive_tenant_hardly_notices_a_bulk_one
         cat "$out/last"
         ;;
     sanitize)
