@@ -153,7 +153,8 @@ tick_idle(struct hspz_daemon *d)
     }
 }
 
-/* Once the parent is gone nothing is waited for. */
+/* Once the parent is gone nothing is waited for. PR_SET_PDEATHSIG would be sooner, but tells the
+ * end of the thread that started us, which a program with a pool of threads goes on without. */
 static void
 tick_parent(struct hspz_daemon *d)
 {

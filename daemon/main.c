@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DEVICE = 75 };
@@ -58,13 +57,6 @@ print_version(void)
     return finish_stdout();
 }
 
-/* The kernel tells us of the parent's end by SIGTERM; false when it has ended already. */
-static bool
-follow_parent(pid_t parent)
-{
-    return prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() == parent && parent != 1;
-}
-
 static int
 run(struct hspz_config *config, int argc, char **argv)
 {
@@ -90,8 +82,9 @@ run(struct hspz_config *config, int argc, char **argv)
     struct hspz_log log = {.fd = STDERR_FILENO,
                            .level = (enum hspz_log_level)config->log_level,
                            .format = (enum hspz_log_format)config->log_format};
-    if (config->die_with_parent && !follow_parent(config->parent)) {
-        fprintf(stderr, "hspzd: the process that started this one has ended\n");
+    if (config->die_with_parent && (getppid() != config->parent || config->parent == 1)) {
+        fprintf(stderr, "hspzd: the process that started this one has ended, or is process 1, with "
+                        "which all end without --die-with-parent\n");
         return EXIT_FAILED;
     }
     const enum hspz_status ended = hspz_daemon_run(config, &log);

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import hspz_test
@@ -122,6 +123,27 @@ class BatchTest(hspz_test.TestCase):
             parent.wait()
             self.assertTrue(poll(lambda: self.gone(pid), 15))
         self.assertFalse(os.path.exists(self.path("hspz.sock")))
+
+    def test_it_outlives_the_thread_that_started_it(self):
+        started = []
+        thread = threading.Thread(target=lambda: started.append(self.daemon("--die-with-parent")))
+        thread.start()
+        thread.join()
+        daemon, = started
+        time.sleep(1.5)
+        with daemon.peer() as peer:
+            self.assertEqual(peer.call("health")["state"], "ready")
+        self.assertNotIn("signal", daemon.log())
+        daemon.stop()
+
+    def test_it_does_not_begin_without_its_parent(self):
+        script = 'sleep 0.3; grep PPid /proc/$$/status; exec "$0" --die-with-parent --socket "$1" --engine cpu'
+        done = subprocess.run(["sh", "-c", 'sh -c "$0" "$@" &', script, hspz_test.HSPZD, self.path("s")],
+                              capture_output=True, text=True, env=child_env(), timeout=20 * SLOWER,
+                              check=True)
+        if done.stdout.split() != ["PPid:", "1"]:
+            self.skipTest("orphans have another parent here")
+        self.assertIn("has ended", done.stderr)
 
     def test_it_outlives_its_parent_when_not_asked(self):
         parent, pid = self.parent()
