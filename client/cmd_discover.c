@@ -27,7 +27,7 @@ int
 hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int argc, char **argv)
 {
     static const char *const strands[] = {"plus", "minus", "both", NULL};
-    static const char *const formats[] = {"tsv", "jsonl", "packed", NULL};
+    static const char *const formats[] = {"tsv", "jsonl", "packed", "columns", NULL};
     static const char *const walks[] = {"blocks", "full", NULL};
     static const char *const encodings[] = {"packed", "columnar", NULL};
     static const char *const transports[] = {"auto", "stream", "shm", NULL};
@@ -38,7 +38,7 @@ hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int 
     int strand = 2;
     int format = 0;
     int walk = -1;
-    int encoding = 0;
+    int encoding = -1;
     int transport = 0;
     int64_t deadline_ms = 0;
     const char *max_hits = NULL;
@@ -93,9 +93,12 @@ hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int 
     run.query = operands[1];
     request->strands = (enum hspz_strands)(strand + 1);
     request->deadline_ms = (uint64_t)deadline_ms;
-    request->encoding = (enum hspz_encoding)encoding;
-    request->transport = (enum hspz_transport)transport;
     run.format = (enum hspz_format)format;
+    request->columns = run.format == HSPZ_FORMAT_COLUMNS;
+    request->encoding = encoding < 0
+                            ? request->columns ? HSPZ_ENCODING_COLUMNAR : HSPZ_ENCODING_PACKED
+                            : (enum hspz_encoding)encoding;
+    request->transport = (enum hspz_transport)transport;
     enum hspz_status good = walk >= 0 ? HSPZ_OK : find_walk(walks, &walk, &err);
     request->walk = (enum hspz_chunk_walk)walk;
     if (good == HSPZ_OK && max_hits != NULL) {
@@ -117,6 +120,12 @@ hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int 
         good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST,
                               "--masking goes by the sequences of QUERY, so not with --seeds, and "
                               "--hit-stats does not know of it");
+    }
+    if (good == HSPZ_OK && request->columns &&
+        (request->encoding != HSPZ_ENCODING_COLUMNAR || run.masking != 0 || run.hit_stats)) {
+        good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST,
+                              "--format columns is what --encoding columnar brings, as it comes; "
+                              "--masking and --hit-stats look at each anchor");
     }
     if (good == HSPZ_OK) {
         good = hspz_target_check(run.query != NULL ? run.query : run.seeds, run.output, &err);

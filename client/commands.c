@@ -95,7 +95,7 @@ const struct hspz_command hspz_commands[] = {
      "query_start, query_end, strand; 0-based, half-open, on plus strands.\n"
      "\n"
      "  -o, --output FILE  appears under its name only when whole\n"
-     "  --format tsv|jsonl|packed  packed: u64, reference end low, query end high\n"
+     "  --format tsv|jsonl|packed|columns  packed: u64, query end high; or as u32\n"
      "  --strand both|plus|minus   --unmask  seed lower case, too\n"
      "  --transitions N    0 to 2 in a word (default 1)   --no-transitions  none\n"
      "  --hit-stats        a table of the hits of seeds; anchors only where -o says\n"

@@ -15,7 +15,7 @@
 
 struct hspz_discovery {
     struct hspz_client *client;
-    bool digest;
+    bool digest, columns; /* as asked for */
     struct hspz_order *order;
     struct hspz_writer request;
     struct hspz_call call;
@@ -25,42 +25,62 @@ struct hspz_discovery {
     uint8_t *packed;         /* anchors that came by columns */
     size_t packed_len;
     struct hspz_part_head head; /* of the part that came last; */
-    struct hspz_span payload;
+    struct hspz_part_view part;
     bool has_part; /* and there is one: ahead of the caller, */
     bool ahead;    /* or what came first altogether is */
     bool held;     /* its place in shared memory is to be given back */
     struct hspz_discover_summary summary;
 };
 
-/* The columns of a part, as the anchors that they are. */
+/* The anchors of columns, packed. */
 static enum hspz_status
-unpack(struct hspz_discovery *discover, const struct hspz_part_head *head,
-       struct hspz_span *payload, struct hspz_error *err)
+unpack(struct hspz_discovery *d, const struct hspz_columns *columns, struct hspz_error *err)
 {
+    const size_t len = columns->count * HSPZ_ANCHOR_BYTES;
+    if (len > d->packed_len) {
+        free(d->packed);
+        d->packed_len = 0;
+        d->packed = malloc(len);
+        if (d->packed == NULL) {
+            return hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for a part of %zu anchors",
+                                  columns->count);
+        }
+        d->packed_len = len;
+    }
+    struct hspz_columns_place place = {0};
+    if (hspz_columns_read(columns, &place, d->packed, columns->count) < columns->count) {
+        return hspz_error_set(err, HSPZ_E_BAD_PEER, "a message of anchors has changed meanwhile");
+    }
+    d->part.records = d->packed;
+    return HSPZ_OK;
+}
+
+/* The part as the caller wants it. */
+static enum hspz_status
+view_part(struct hspz_discovery *d, struct hspz_span payload, struct hspz_error *err)
+{
+    d->part = (struct hspz_part_view){.id = d->head.id, .records = payload.bytes};
+    if (d->head.encoding == HSPZ_ENCODING_PACKED) {
+        const size_t record = hspz_record_bytes(d->head.records);
+        d->part.count = payload.len / record;
+        return payload.len % record == 0
+                   ? HSPZ_OK
+                   : hspz_error_set(err, HSPZ_E_BAD_PEER,
+                                    "a part of %zu bytes is not whole records", payload.len);
+    }
     struct hspz_columns columns;
     struct hspz_error why = {0};
-    if (hspz_columns_open(*payload, head->id.hit_end - head->id.hit_begin, &columns, &why) !=
+    if (hspz_columns_open(payload, d->head.id.hit_end - d->head.id.hit_begin, &columns, &why) !=
         HSPZ_OK) {
         return hspz_error_set(err, HSPZ_E_BAD_PEER, "a message of anchors is not valid: %s",
                               why.text);
     }
-    const size_t len = columns.count * HSPZ_ANCHOR_BYTES;
-    if (len > discover->packed_len) {
-        free(discover->packed);
-        discover->packed_len = 0;
-        discover->packed = malloc(len);
-        if (discover->packed == NULL) {
-            return hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for a part of %zu anchors",
-                                  columns.count);
-        }
-        discover->packed_len = len;
+    d->part.count = columns.count;
+    if (d->columns) {
+        d->part.columns = columns;
+        return HSPZ_OK;
     }
-    struct hspz_columns_place place = {0};
-    if (hspz_columns_read(&columns, &place, discover->packed, columns.count) < columns.count) {
-        return hspz_error_set(err, HSPZ_E_BAD_PEER, "a message of anchors has changed meanwhile");
-    }
-    *payload = (struct hspz_span){discover->packed, len};
-    return HSPZ_OK;
+    return unpack(d, &columns, err);
 }
 
 static enum hspz_status
@@ -90,16 +110,15 @@ take_part(void *user, const struct hspz_message *message, struct hspz_error *err
 {
     struct hspz_discovery *d = user;
     bool is_part = false;
-    enum hspz_status status = decode_part(d, message, &is_part, &d->head, &d->payload, err);
+    struct hspz_span payload = {0};
+    enum hspz_status status = decode_part(d, message, &is_part, &d->head, &payload, err);
     if (status != HSPZ_OK || !is_part) {
         return status;
     }
     d->held = d->head.placed;
-    if (d->head.encoding == HSPZ_ENCODING_COLUMNAR) {
-        status = unpack(d, &d->head, &d->payload, err);
-    }
+    status = view_part(d, payload, err);
     if (status == HSPZ_OK) {
-        status = hspz_order_part(d->order, &d->head, &d->payload, err);
+        status = hspz_order_part(d->order, &d->head, &d->part, err);
     }
     d->has_part = d->call.pause = status == HSPZ_OK;
     return status;
@@ -229,6 +248,10 @@ prepare(struct hspz_discovery *d, const struct hspz_discover_request *request,
     struct hspz_client *client = d->client;
     const struct hspz_span body = request->given_seeds ? request->seeds : request->bases;
     bool shm = false;
+    if (request->columns && request->encoding != HSPZ_ENCODING_COLUMNAR) {
+        return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
+                              "parts by columns are of the columnar encoding only");
+    }
     enum hspz_status status = hspz_order_create(request, &d->order);
     if (status != HSPZ_OK) {
         return hspz_error_set(err, status, "no memory for a request");
@@ -333,6 +356,7 @@ attempt(struct hspz_client *client, void *user, struct hspz_error *err)
     }
     d->client = client;
     d->digest = a->request->digest;
+    d->columns = a->request->columns;
     d->ahead = true;
     hspz_writer_init(&d->request);
     enum hspz_status status = prepare(d, a->request, err);
@@ -377,11 +401,7 @@ hspz_client_discover_next(struct hspz_discovery *discovery, struct hspz_part_vie
         d->has_part = false;
     }
     if (status == HSPZ_OK) {
-        *part = (struct hspz_part_view){.id = d->head.id};
-        if (d->has_part) {
-            part->records = d->payload.bytes;
-            part->count = d->payload.len / hspz_record_bytes(d->head.records);
-        }
+        *part = d->has_part ? d->part : (struct hspz_part_view){.id = d->head.id};
     }
     return status;
 }
@@ -405,6 +425,13 @@ hspz_client_discover_end(struct hspz_discovery **discovery, struct hspz_discover
     destroy(discovery);
 }
 
+size_t
+hspz_columns_anchors(const struct hspz_columns *columns, struct hspz_columns_place *place,
+                     uint8_t *packed, size_t most)
+{
+    return hspz_columns_read(columns, place, packed, most);
+}
+
 enum hspz_status
 hspz_client_discover(struct hspz_client *client, const struct hspz_discover_request *request,
                      hspz_part_fn part, void *user, struct hspz_discover_summary *summary,
@@ -418,7 +445,7 @@ hspz_client_discover(struct hspz_client *client, const struct hspz_discover_requ
         if (status != HSPZ_OK || view.records == NULL) {
             break;
         }
-        if (part != NULL && !part(user, &view.id, view.records, view.count)) {
+        if (part != NULL && !part(user, &view)) {
             status = hspz_client_stopped(err);
         }
     }

@@ -7,6 +7,7 @@
 #include "client/seed_file.h"
 #include "engine/sequence_file.h"
 
+#include <endian.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,8 +89,8 @@ note_sequence(void *user, const struct hspz_sequence_info *sequence)
 static enum hspz_status
 describe_index(struct state *s, struct hspz_error *err)
 {
-    const bool places =
-        (s->run->format != HSPZ_FORMAT_PACKED && !s->no_rows) || s->run->masking != 0;
+    const bool rows = s->run->format == HSPZ_FORMAT_TSV || s->run->format == HSPZ_FORMAT_JSONL;
+    const bool places = (rows && !s->no_rows) || s->run->masking != 0;
     const enum hspz_status status = hspz_client_index_describe(
         s->client, s->run->request.index, note_index, places ? note_sequence : NULL, s, err);
     return hspz_cli_settle(&s->failure, status, err);
@@ -124,23 +125,48 @@ mask_part(struct state *s, const struct hspz_part_id *id, const uint8_t **anchor
                               &s->failure);
 }
 
+/* A part of the format `columns`: a head, then the columns as they came. */
 static bool
-take_part(void *user, const struct hspz_part_id *id, const uint8_t *anchors, size_t count)
+write_columns(struct state *s, const struct hspz_part_view *part)
+{
+    const struct hspz_columns *const columns = &part->columns;
+    const uint32_t head[] = {htole32((uint32_t)s->pieces),
+                             htole32((uint32_t)part->id.strand),
+                             htole32(part->id.batch),
+                             htole32(part->id.ref_block),
+                             htole32((uint32_t)columns->run_count),
+                             htole32((uint32_t)columns->count)};
+    return hspz_output_write(s->output, head, sizeof(head)) &&
+           hspz_output_write(s->output, part->records,
+                             columns->run_count * HSPZ_RUN_BYTES +
+                                 columns->count * HSPZ_COLUMN_REF_BYTES);
+}
+
+static bool
+write_part(struct state *s, const struct hspz_part_view *part, const uint8_t *anchors, size_t count)
+{
+    bool quiet, good;
+    switch (s->run->format) {
+    case HSPZ_FORMAT_PACKED:
+        good = hspz_output_write(s->output, anchors, count * HSPZ_ANCHOR_BYTES);
+        break;
+    case HSPZ_FORMAT_COLUMNS:
+        good = write_columns(s, part);
+        break;
+    default:
+        return hspz_rows_write(&s->rows, &part->id, anchors, count, &s->failure) == HSPZ_OK;
+    }
+    return good || hspz_output_error(s->output, &quiet, &s->failure) == HSPZ_OK;
+}
+
+static bool
+take_part(void *user, const struct hspz_part_view *part)
 {
     struct state *s = user;
-    bool quiet;
-    enum hspz_status status = mask_part(s, id, &anchors, &count);
-    if (status != HSPZ_OK) {
-        return false;
-    }
-    if (s->no_rows) {
-        status = HSPZ_OK;
-    } else if (s->run->format != HSPZ_FORMAT_PACKED) {
-        status = hspz_rows_write(&s->rows, id, anchors, count, &s->failure);
-    } else if (!hspz_output_write(s->output, anchors, count * HSPZ_ANCHOR_BYTES)) {
-        status = hspz_output_error(s->output, &quiet, &s->failure);
-    }
-    if (status != HSPZ_OK) {
+    const uint8_t *anchors = part->records;
+    size_t count = part->count;
+    if (mask_part(s, &part->id, &anchors, &count) != HSPZ_OK ||
+        (!s->no_rows && !write_part(s, part, anchors, count))) {
         return false;
     }
     s->anchors += count;
@@ -148,7 +174,7 @@ take_part(void *user, const struct hspz_part_id *id, const uint8_t *anchors, siz
         const double seconds = hspz_progress_seconds(&s->reading.progress);
         char percent[16] = "";
         if (s->positions > 0) {
-            snprintf(percent, sizeof(percent), "%d %%, ", percent_done(s, id));
+            snprintf(percent, sizeof(percent), "%d %%, ", percent_done(s, &part->id));
         }
         hspz_progress_show(&s->reading.progress, "%s%" PRIu64 " anchors, %.1f M/s", percent,
                            s->anchors, seconds > 0 ? (double)s->anchors / seconds / 1e6 : 0.0);

@@ -70,10 +70,12 @@ end_chunk(struct hspz_hit_run *run, const struct hspz_part_id *id)
 }
 
 static bool
-take_part(void *user, const struct hspz_part_id *id, const uint8_t *records, size_t count)
+take_part(void *user, const struct hspz_part_view *part)
 {
     struct batch *batch = user;
     struct hspz_hit_run *run = batch->run;
+    const struct hspz_part_id *id = &part->id;
+    const size_t count = part->count;
     const uint32_t span = run->shape.span;
     if (id->seed_end > batch->seeds || id->seed_begin > id->seed_end || count > MOST_PART_ANCHORS) {
         hspz_error_set(&batch->failure, HSPZ_E_BAD_PEER,
@@ -83,7 +85,7 @@ take_part(void *user, const struct hspz_part_id *id, const uint8_t *records, siz
     }
     uint8_t *to = (uint8_t *)run->anchors;
     for (size_t i = 0; i < count; i++) {
-        const uint64_t anchor = hspz_anchor_at(records, i);
+        const uint64_t anchor = hspz_anchor_at(part->records, i);
         const uint64_t seed = (uint64_t)HSPZ_ANCHOR_QUERY(anchor) - span;
         if (seed < id->seed_begin || seed >= id->seed_end) {
             hspz_error_set(&batch->failure, HSPZ_E_BAD_PEER,
@@ -100,11 +102,11 @@ take_part(void *user, const struct hspz_part_id *id, const uint8_t *records, siz
     if (id->last_part) {
         end_chunk(run, id);
     }
-    struct hspz_part_id placed = *id;
-    placed.strand = batch->strand;
-    placed.batch = batch->number;
-    return batch->part == NULL ||
-           batch->part(batch->user, &placed, (const uint8_t *)run->anchors, count);
+    struct hspz_part_view placed = {
+        .id = *id, .records = (const uint8_t *)run->anchors, .count = count};
+    placed.id.strand = batch->strand;
+    placed.id.batch = batch->number;
+    return batch->part == NULL || batch->part(batch->user, &placed);
 }
 
 /* What is left of the request's deadline for this call. */

@@ -160,8 +160,9 @@ make_plan(struct state *s, struct hspz_error *err)
 
 /* A part's HSPs, in coordinates of the block. */
 static bool
-read_hsps(struct state *s, const struct hspz_part_id *id, const uint8_t *records, size_t count)
+read_hsps(struct state *s, const struct hspz_part_view *part)
 {
+    const size_t count = part->count;
     if (s->hsps_room < count) {
         struct hspz_hsp *grown = realloc(s->hsps, count * sizeof(*grown));
         if (grown == NULL) {
@@ -172,23 +173,24 @@ read_hsps(struct state *s, const struct hspz_part_id *id, const uint8_t *records
         s->hsps_room = count;
     }
     const uint64_t behind = s->block.bases - s->piece.offset - s->piece.bases.len;
-    const uint32_t shift = (uint32_t)(id->strand == HSPZ_STRAND_MINUS ? behind : s->piece.offset);
+    const uint32_t shift =
+        (uint32_t)(part->id.strand == HSPZ_STRAND_MINUS ? behind : s->piece.offset);
     for (size_t i = 0; i < count; i++) {
-        s->hsps[i] = hspz_hsp_at(records, i);
+        s->hsps[i] = hspz_hsp_at(part->records, i);
         s->hsps[i].query_start += shift;
     }
     return true;
 }
 
 static bool
-take_part(void *user, const struct hspz_part_id *id, const uint8_t *records, size_t count)
+take_part(void *user, const struct hspz_part_view *part)
 {
     struct state *s = user;
-    if (!read_hsps(s, id, records, count) ||
-        hspz_hsp_sink_take(s->sink, id, s->hsps, count, &s->failure) != HSPZ_OK) {
+    if (!read_hsps(s, part) ||
+        hspz_hsp_sink_take(s->sink, &part->id, s->hsps, part->count, &s->failure) != HSPZ_OK) {
         return false;
     }
-    s->hsp_count += count;
+    s->hsp_count += part->count;
     if (hspz_progress_due(&s->reading.progress)) {
         hspz_progress_show(&s->reading.progress, "block %" PRIu64 " of %zu, %" PRIu64 " HSPs",
                            s->block_count + 1, s->query_plan.block_count, s->hsp_count);

@@ -122,6 +122,8 @@ struct hspz_discover_request {
     const char *index_digest;      /* refuse another index than this; NULL: any */
     enum hspz_encoding encoding;   /* how anchors travel: columnar takes fewer bytes where
                                       windows have many; what comes is the same */
+    bool columns;                  /* encoding columnar only: parts are given by columns, as they
+                                      came, and not made into packed anchors */
     enum hspz_transport transport; /* never changes what comes; shm: or else an error */
     enum hspz_records records;     /* what the parts hold; HSPs: of a query only */
     struct hspz_scoring scoring;   /* of HSPs */
@@ -141,12 +143,22 @@ struct hspz_discover_request {
         .scoring = HSPZ_SCORING_DEFAULT                                                            \
     }
 
-/* One part, in order. `records` are count anchors or HSPs, as the request says, little-endian at
- * any alignment, exactly as they came: read them with hspz_anchor_at or hspz_hsp_at, or keep the
- * bytes. Return false to stop: the job is cancelled, the rest of the stream thrown away, and
- * hspz_client_discover returns HSPZ_E_STOPPED. */
-typedef bool (*hspz_part_fn)(void *user, const struct hspz_part_id *id, const uint8_t *records,
-                             size_t count);
+/* One part. `records` are count anchors or HSPs, as the request says, little-endian at any
+ * alignment, exactly as they came: read them with hspz_anchor_at or hspz_hsp_at, or keep the bytes.
+ * With `columns` in the request they are the runs and then the reference positions of count
+ * anchors: hspz_run_at and hspz_ref_at read them, hspz_columns_anchors makes packed ones.
+ *
+ * They may lie in memory that the server shares, which then has them back with the next part. */
+struct hspz_part_view {
+    struct hspz_part_id id;
+    const uint8_t *records; /* NULL: no more parts, and all of them are checked */
+    size_t count;
+    struct hspz_columns columns; /* where they are in `records`; else zeros */
+};
+
+/* The parts, in order. Return false to stop: the job is cancelled, the rest of the stream thrown
+ * away, and hspz_client_discover returns HSPZ_E_STOPPED. */
+typedef bool (*hspz_part_fn)(void *user, const struct hspz_part_view *part);
 
 static inline uint64_t
 hspz_anchor_at(const uint8_t *anchors, size_t i)
@@ -170,6 +182,34 @@ hspz_hsp_at(const uint8_t *hsps, size_t i)
     return hsp;
 }
 
+/* Neighbours of one query position: the next `count` reference positions are its anchors'. */
+struct hspz_run {
+    uint32_t query, count;
+};
+static inline struct hspz_run
+hspz_run_at(const struct hspz_columns *columns, size_t i)
+{
+    const uint64_t bits = hspz_anchor_at(columns->runs, i);
+    struct hspz_run run;
+    run.query = (uint32_t)bits;
+    run.count = (uint32_t)(bits >> 32);
+    return run;
+}
+
+static inline uint32_t
+hspz_ref_at(const struct hspz_columns *columns, size_t i)
+{
+    const uint8_t *b = columns->refs + i * HSPZ_COLUMN_REF_BYTES;
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+/* The next anchors from *place on, `most` at most, packed into `packed` (8 bytes each); returns how
+ * many. A place begins as zeros. Fewer than there should be mean that the server has changed shared
+ * memory meanwhile. */
+HSPZ_API size_t hspz_columns_anchors(const struct hspz_columns *columns,
+                                     struct hspz_columns_place *place, uint8_t *packed,
+                                     size_t most);
+
 /* What the server says of a finished job; all of it checked against what came. */
 struct hspz_discover_summary {
     struct hspz_strand_totals totals[2]; /* by enum hspz_strand */
@@ -189,15 +229,10 @@ hspz_client_discover(struct hspz_client *client, const struct hspz_discover_requ
 /* The same part by part, for callers that would rather ask. The request, and what it points to,
  * stay until the end; between begin and end the client makes no other call. */
 struct hspz_discovery;
-struct hspz_part_view {
-    struct hspz_part_id id;
-    const uint8_t *records; /* as of hspz_part_fn, valid until the next call; NULL: no more parts,
-                               and all of them are checked */
-    size_t count;
-};
 HSPZ_API HSPZ_MUST_USE enum hspz_status
 hspz_client_discover_begin(struct hspz_client *client, const struct hspz_discover_request *request,
                            struct hspz_discovery **out, struct hspz_error *err);
+/* *part is valid until the next call. */
 HSPZ_API HSPZ_MUST_USE enum hspz_status hspz_client_discover_next(struct hspz_discovery *discovery,
                                                                   struct hspz_part_view *part,
                                                                   struct hspz_error *err);

@@ -153,17 +153,18 @@ describe_index(struct state *s, struct hspz_error *err)
 /* ---- HSPs ---- */
 
 static bool
-take_part(void *user, const struct hspz_part_id *id, const uint8_t *records, size_t count)
+take_part(void *user, const struct hspz_part_view *part)
 {
     struct state *s = user;
+    const struct hspz_part_id *id = &part->id;
     const bool minus = id->strand == HSPZ_STRAND_MINUS;
     if (id->ref_block >= s->ref_blocks) {
         hspz_error_set(&s->failure, HSPZ_E_BAD_PEER, "HSPs of block %" PRIu32 " of %zu",
                        id->ref_block, s->ref_blocks);
         return false;
     }
-    for (size_t i = 0; i < count; i++) {
-        const struct hspz_hsp hsp = hspz_hsp_at(records, i);
+    for (size_t i = 0; i < part->count; i++) {
+        const struct hspz_hsp hsp = hspz_hsp_at(part->records, i);
         const uint64_t end = (uint64_t)hsp.query_start + hsp.length;
         if (end > s->piece_bases) {
             hspz_error_set(&s->failure, HSPZ_E_BAD_PEER,
@@ -176,7 +177,7 @@ take_part(void *user, const struct hspz_part_id *id, const uint8_t *records, siz
             return false;
         }
     }
-    s->hsps += count;
+    s->hsps += part->count;
     if (hspz_progress_due(&s->reading.progress)) {
         hspz_progress_show(&s->reading.progress, "%" PRIu64 " HSPs", s->hsps);
     }

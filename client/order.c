@@ -1,5 +1,7 @@
 #include "client/order.h"
 
+#include "protocol/columns.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,16 +166,38 @@ what_is_wrong(const struct hspz_order *order, const struct hspz_part_head *head)
     return hsps ? wrong_group(order, last, next) : wrong_chunk(last, next);
 }
 
+/* Anchors that are made of columns at a time, for the digest alone. */
+#define HASHED_ANCHORS 2048u
+
+/* The digest is of packed records. False: columns have changed meanwhile. */
+static bool
+add_to_digest(struct hspz_order *order, const struct hspz_part_view *part)
+{
+    const struct hspz_columns *const columns = &part->columns;
+    if (columns->runs == NULL) {
+        XXH64_update(order->hash, part->records, part->count * hspz_record_bytes(order->records));
+        return true;
+    }
+    struct hspz_columns_place place = {0};
+    uint8_t packed[HASHED_ANCHORS * HSPZ_ANCHOR_BYTES];
+    size_t n;
+    while ((n = hspz_columns_read(columns, &place, packed, HASHED_ANCHORS)) > 0) {
+        XXH64_update(order->hash, packed, n * HSPZ_ANCHOR_BYTES);
+    }
+    return place.anchor == columns->count;
+}
+
 enum hspz_status
 hspz_order_part(struct hspz_order *order, const struct hspz_part_head *head,
-                const struct hspz_span *payload, struct hspz_error *err)
+                const struct hspz_part_view *part, struct hspz_error *err)
 {
     const struct hspz_part_id *id = &head->id;
-    const size_t record = hspz_record_bytes(head->records);
     const char *wrong = what_is_wrong(order, head);
-    if (wrong == NULL &&
-        (payload->len % record != 0 || payload->len / record != id->hit_end - id->hit_begin)) {
+    if (wrong == NULL && part->count != id->hit_end - id->hit_begin) {
         wrong = "it does not hold the records it says";
+    }
+    if (wrong == NULL && order->hash != NULL && !add_to_digest(order, part)) {
+        wrong = "its columns have changed meanwhile";
     }
     if (wrong != NULL) {
         char interval[32] = "";
@@ -186,9 +210,6 @@ hspz_order_part(struct hspz_order *order, const struct hspz_part_head *head,
                               interval, id->strand == HSPZ_STRAND_PLUS ? '+' : '-', id->batch,
                               id->ref_block, id->chunk, id->part, wrong, hspz_order_records(order),
                               hspz_order_noun(order));
-    }
-    if (order->hash != NULL) {
-        XXH64_update(order->hash, payload->bytes, payload->len);
     }
     order->count[id->strand] += id->hit_end - id->hit_begin;
     order->chunks[id->strand] += id->part == 0;

@@ -15,15 +15,15 @@
 
 struct hspz_order;
 
-/* Takes of the request what says how its parts come. Payloads are given packed, whatever the
- * encoding they came in. */
+/* Takes of the request what says how its parts come. */
 HSPZ_MUST_USE enum hspz_status hspz_order_create(const struct hspz_discover_request *request,
                                                  struct hspz_order **out);
 void hspz_order_destroy(struct hspz_order **order);
 
+/* The records of `part` are packed, or by columns. */
 HSPZ_MUST_USE enum hspz_status hspz_order_part(struct hspz_order *order,
                                                const struct hspz_part_head *head,
-                                               const struct hspz_span *payload,
+                                               const struct hspz_part_view *part,
                                                struct hspz_error *err);
 HSPZ_MUST_USE enum hspz_status hspz_order_finish(struct hspz_order *order,
                                                  const struct hspz_discover_result *result,

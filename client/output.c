@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #define BUFFER_BYTES (2u * HSPZ_OUTPUT_ROOM)
+/* From here on a write of its own costs less than a copy. */
+#define STRAIGHT_BYTES ((size_t)128 << 10)
 
 struct hspz_output {
     int fd;
@@ -154,7 +156,7 @@ hspz_output_advance(struct hspz_output *output, size_t bytes)
 bool
 hspz_output_write(struct hspz_output *output, const void *bytes, size_t len)
 {
-    if (len >= HSPZ_OUTPUT_ROOM) {
+    if (len >= STRAIGHT_BYTES) {
         return output->error == 0 && flush(output) && write_all(output, bytes, len);
     }
     char *to = hspz_output_room(output, len);

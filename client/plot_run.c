@@ -179,19 +179,20 @@ place_query(const struct state *s, uint64_t begin, uint64_t end, uint64_t *at)
 }
 
 static bool
-take_part(void *user, const struct hspz_part_id *id, const uint8_t *records, size_t count)
+take_part(void *user, const struct hspz_part_view *part)
 {
     struct state *s = user;
+    const struct hspz_part_id *id = &part->id;
     size_t hint = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < part->count; i++) {
         struct hspz_hsp hsp;
         if (s->run->anchors) {
-            const uint64_t anchor = hspz_anchor_at(records, i);
+            const uint64_t anchor = hspz_anchor_at(part->records, i);
             hsp = (struct hspz_hsp){.ref_start = HSPZ_ANCHOR_REF(anchor) - (uint32_t)s->span,
                                     .query_start = HSPZ_ANCHOR_QUERY(anchor) - (uint32_t)s->span,
                                     .length = (uint32_t)s->span};
         } else {
-            hsp = hspz_hsp_at(records, i);
+            hsp = hspz_hsp_at(part->records, i);
         }
         const uint64_t ref_end = (uint64_t)hsp.ref_start + hsp.length;
         const uint64_t query_end = (uint64_t)hsp.query_start + hsp.length;
@@ -217,7 +218,7 @@ take_part(void *user, const struct hspz_part_id *id, const uint8_t *records, siz
         match.ref_end = match.ref_begin + hsp.length;
         hspz_plot_grid_add(&s->grid, &match);
     }
-    s->matches += count;
+    s->matches += part->count;
     if (hspz_progress_due(&s->reading.progress)) {
         hspz_progress_show(&s->reading.progress, "%" PRIu64 " %s", s->matches,
                            s->run->anchors ? "anchors" : "HSPs");

@@ -14,7 +14,12 @@
 #include "protocol/status.h"
 #include "protocol/types.h"
 
-enum hspz_format { HSPZ_FORMAT_TSV, HSPZ_FORMAT_JSONL, HSPZ_FORMAT_PACKED };
+enum hspz_format {
+    HSPZ_FORMAT_TSV,
+    HSPZ_FORMAT_JSONL,
+    HSPZ_FORMAT_PACKED,
+    HSPZ_FORMAT_COLUMNS /* of anchors only */
+};
 
 #define HSPZ_TSV_HEADER "#ref\tref_start\tref_end\tquery\tquery_start\tquery_end\tstrand\n"
 

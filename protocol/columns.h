@@ -2,9 +2,10 @@
  *
  * Layout:  a run for each window of the query (of given seeds, for each seed) that has anchors in
  *          the part: query position, number of anchors, both u32; then the anchors' reference
- * positions, u32, in the order of the anchors. All little-endian, positions as in an anchor. So n
- * anchors of s runs take 8 s + 4 n bytes. Owns:    nothing: columns borrow the payload, at any
- * alignment. Errors:  HSPZ_E_BAD_REQUEST says what is wrong with a payload. */
+ *          positions, u32, in the order of the anchors. All little-endian, positions as in an
+ *          anchor. So n anchors of s runs take 8 s + 4 n bytes.
+ * Owns:    nothing: columns borrow the payload, at any alignment.
+ * Errors:  HSPZ_E_BAD_REQUEST says what is wrong with a payload. */
 #pragma once
 
 #include "protocol/status.h"
@@ -13,23 +14,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#define HSPZ_RUN_BYTES 8u
-#define HSPZ_COLUMN_REF_BYTES 4u
-
-struct hspz_columns {
-    const uint8_t *runs;
-    size_t run_count;
-    const uint8_t *refs;
-    size_t count; /* anchors */
-};
-
-/* A place between two anchors. */
-struct hspz_columns_place {
-    size_t run;
-    uint32_t used; /* anchors of that run */
-    size_t anchor;
-};
 
 /* The payload of a part of `anchors` anchors: its size fits, no run is empty, and their numbers add
  * up. */

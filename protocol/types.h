@@ -56,6 +56,24 @@ enum hspz_records { HSPZ_RECORDS_ANCHORS = 0, HSPZ_RECORDS_HSPS = 1 };
 /* Form of a payload of anchors: u64 each, or by columns (protocol/columns.h). */
 enum hspz_encoding { HSPZ_ENCODING_PACKED = 0, HSPZ_ENCODING_COLUMNAR = 1 };
 
+/* Anchors by columns. */
+#define HSPZ_RUN_BYTES 8u
+#define HSPZ_COLUMN_REF_BYTES 4u
+
+struct hspz_columns {
+    const uint8_t *runs; /* and behind them, */
+    size_t run_count;
+    const uint8_t *refs; /* these */
+    size_t count;        /* anchors */
+};
+
+/* A place between two anchors. */
+struct hspz_columns_place {
+    size_t run;
+    uint32_t used; /* anchors of that run */
+    size_t anchor;
+};
+
 /* An ungapped extension that passed the filter: bases [ref_start, ref_start + length) of a
  * reference block against [query_start, query_start + length) of the query on its strand. On the
  * wire four little-endian 32-bit numbers in this order. */

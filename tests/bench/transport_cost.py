@@ -1,6 +1,8 @@
 """What it costs to hand anchors to a client on the same machine, by transport and encoding: processor seconds per GB of
 packed anchors, of the daemon's loop (its other threads are the engine) and of all of hspz-client, the rate against the
-stream's, and GB of payload a second beside what a bare socket of the kind carries. Rounds of all ways in turn; medians.
+stream's, GB of payload a second beside what a bare socket of the kind carries, and anchors a second, also beside those of
+packed ones. Rounds of all ways in turn; medians. `columnar` is columns as they come, `unpacked` columns of which the client makes
+packed anchors.
 
     tests/bench/transport_cost.py [ROUNDS [BASES]]
 
@@ -11,6 +13,7 @@ start and the upload of the query count too."""
 import os
 import resource
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -18,8 +21,10 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 import hspz_test  # noqa: E402
 
-WAYS = [(transport, encoding) for encoding in ("packed", "columnar")
-        for transport in ("stream", "shm", "tcp")]
+WAYS = [(transport, form) for form in ("packed", "columnar", "unpacked")
+        for transport in (("stream", "shm", "tcp") if form != "unpacked" else ("stream", "shm"))]
+OPTIONS = {"packed": ("--format", "packed"), "columnar": ("--format", "columns"),
+           "unpacked": ("--format", "packed", "--encoding", "columnar")}
 PIECE = 1 << 20
 
 
@@ -32,6 +37,18 @@ def loop_seconds(daemon):
 def children_seconds():
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def bus_gigabytes():
+    """A second, from the card to pinned memory: stream_bench begins with it. None where there is none."""
+    program = os.path.join(hspz_test.BUILD, "tests", "bench", "stream_bench")
+    if hspz_test.ENGINE != "cuda" or not os.path.exists(program):
+        return None
+    with subprocess.Popen(["stdbuf", "-oL", program, "--bases", "1000000"], stdout=subprocess.PIPE,
+                          text=True) as bench:
+        line = bench.stdout.readline()
+        bench.kill()
+    return float(line.split(",")[-1])
 
 
 def bare_gigabytes(family, total=4 << 30):
@@ -57,14 +74,13 @@ def bare_gigabytes(family, total=4 << 30):
     return total / took / 1e9
 
 
-def discover(daemon, query, transport, encoding):
+def discover(daemon, query, transport, form):
     """(loop seconds, client seconds, seconds)"""
     loop, client, begin = loop_seconds(daemon), children_seconds(), time.perf_counter()
     server = "tcp:127.0.0.1:%d" % daemon.port() if transport == "tcp" else daemon.server
     hspz_test.client("discover", "r", query, "--strand", "plus", "--no-transitions", "--no-digest",
-                     "--format", "packed", "-o", "/dev/null", "--transport",
-                     "stream" if transport == "tcp" else transport, "--encoding", encoding,
-                     server=server, check=0)
+                     "-o", "/dev/null", "--transport", "stream" if transport == "tcp" else transport,
+                     *OPTIONS[form], server=server, check=0)
     return (loop_seconds(daemon) - loop, children_seconds() - client, time.perf_counter() - begin)
 
 
@@ -72,13 +88,35 @@ def median(values):
     return sorted(values)[len(values) // 2]
 
 
+def print_table(times, anchors, bare, bus):
+    """A row for each way."""
+    gigabytes = 8 * anchors / 1e9
+    print("%-8s %-8s %8s %7s %7s %7s %7s %11s %11s %9s %9s" % (
+        "", "", "G anch/s", "packed", "GB/s", "bare", "bus", "loop s/GB", "client s/GB", "both",
+        "stream's"))
+    for transport, form in WAYS:
+        own, stream = times[transport, form], times["stream", form]
+        loop, client = (median([t[i] for t in own]) / gigabytes for i in (0, 1))
+        both = [median([t[0] + t[1] for t in each]) / gigabytes for each in (own, stream)]
+        took = median([t[2] for t in own])
+        packed = median([t[2] for t in times[transport, "packed"]]) / took
+        rate = gigabytes / took * (1 if form == "packed" else 0.5)
+        to_bare = "%.2f" % (rate / bare[transport]) if transport in bare else ""
+        to_bus = "%.3f" % (rate / bus) if bus is not None else ""
+        print("%-8s %-8s %8.3f %7.2f %7.2f %7s %7s %11.4f %11.4f %9.4f %9.3f" % (
+            transport, form, anchors / took / 1e9, packed, rate, to_bare, to_bus, loop, client,
+            both[0], both[0] / both[1]))
+
+
 def main():
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     bases = int(sys.argv[2]) if len(sys.argv) > 2 else 12000
+    bus = bus_gigabytes()
     bare = {"stream": bare_gigabytes(socket.AF_UNIX), "tcp": bare_gigabytes(socket.AF_INET)}
     with tempfile.TemporaryDirectory() as folder:
         source = hspz_test.write(os.path.join(folder, "r.fa"), ">r\n" + "A" * bases + "\n")
         query = hspz_test.write(os.path.join(folder, "q.fa"), ">q\n" + "A" * bases + "\n")
+        nothing = hspz_test.write(os.path.join(folder, "n.fa"), ">q\n" + "C" * bases + "\n")
         index = hspz_test.build_index(source, os.path.join(folder, "r.hspz"))
         daemon = hspz_test.Daemon(folder, "--listen", "127.0.0.1:0", indexes={"r": index})
         try:
@@ -86,27 +124,19 @@ def main():
                 begun = peer.call("stats")["anchors"]
             discover(daemon, query, *WAYS[0])
             with daemon.peer() as peer:
-                gigabytes = (peer.call("stats")["anchors"] - begun) * 8 / 1e9
+                anchors = peer.call("stats")["anchors"] - begun
             times = {way: [] for way in WAYS}
             for _ in range(rounds):
                 for way in WAYS:
                     times[way].append(discover(daemon, query, *way))
+            start = median([discover(daemon, nothing, "shm", "columnar")[2] for _ in range(5)])
         finally:
             daemon.stop()
-    print("%.2f GB of packed anchors, %d rounds" % (gigabytes, rounds))
-    print("a bare UNIX stream %.2f GB/s, TCP %.2f GB/s" % (bare["stream"], bare["tcp"]))
-    print("%-8s %-9s %12s %12s %12s %10s %8s %8s %8s" % (
-        "", "", "loop s/GB", "client s/GB", "both s/GB", "to stream", "rate", "GB/s", "to bare"))
-    for transport, encoding in WAYS:
-        own, stream = times[transport, encoding], times["stream", encoding]
-        loop, client = (median([t[i] for t in own]) / gigabytes for i in (0, 1))
-        both = [median([t[0] + t[1] for t in each]) for each in (own, stream)]
-        took = median([t[2] for t in own])
-        rate = gigabytes / took * (1 if encoding == "packed" else 0.5)
-        print("%-8s %-9s %12.4f %12.4f %12.4f %10.3f %8.2f %8.2f %8s" % (
-            transport, encoding, loop, client, loop + client, both[0] / both[1],
-            median([t[2] for t in stream]) / took, rate,
-            "%.2f" % (rate / bare[transport]) if transport in bare else ""))
+    print("%.2f GB of packed anchors, %d rounds; a query without any takes %.3f s" % (
+        8 * anchors / 1e9, rounds, start))
+    print("a bare UNIX stream %.2f GB/s, TCP %.2f GB/s, the bus %s" % (
+        bare["stream"], bare["tcp"], "%.2f GB/s" % bus if bus is not None else "of no card"))
+    print_table(times, anchors, bare, bus)
 
 
 main()

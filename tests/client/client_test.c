@@ -17,13 +17,34 @@ struct seen {
 };
 
 static bool
-see_part(void *user, const struct hspz_part_id *id, const uint8_t *anchors, size_t count)
+see_part(void *user, const struct hspz_part_view *part)
 {
     struct seen *seen = user;
-    seen->wrong += id->strand != (seen->anchors == 0 ? HSPZ_STRAND_PLUS : HSPZ_STRAND_MINUS);
-    for (size_t i = 0; i < count; i++) {
-        seen->wrong += hspz_anchor_at(anchors, i) != tiny_server_anchor(seen->anchors++);
+    seen->wrong += part->id.strand != (seen->anchors == 0 ? HSPZ_STRAND_PLUS : HSPZ_STRAND_MINUS);
+    seen->wrong += part->columns.runs != NULL;
+    for (size_t i = 0; i < part->count; i++) {
+        seen->wrong += hspz_anchor_at(part->records, i) != tiny_server_anchor(seen->anchors++);
     }
+    return ++seen->parts != seen->stop_at;
+}
+
+static bool
+see_columns(void *user, const struct hspz_part_view *part)
+{
+    struct seen *seen = user;
+    const struct hspz_columns *const columns = &part->columns;
+    size_t at = 0;
+    seen->wrong += part->id.strand != (seen->anchors == 0 ? HSPZ_STRAND_PLUS : HSPZ_STRAND_MINUS);
+    seen->wrong += part->records != columns->runs || part->count != columns->count ||
+                   columns->refs != columns->runs + columns->run_count * HSPZ_RUN_BYTES;
+    for (size_t i = 0; i < columns->run_count; i++) {
+        const struct hspz_run run = hspz_run_at(columns, i);
+        for (uint32_t k = 0; k < run.count; k++, at++) {
+            seen->wrong += ((uint64_t)run.query << 32 | hspz_ref_at(columns, at)) !=
+                           tiny_server_anchor(seen->anchors++);
+        }
+    }
+    seen->wrong += at != part->count;
     return ++seen->parts != seen->stop_at;
 }
 
@@ -409,13 +430,13 @@ test_client_stops_when_its_descriptor_says_so(void **state)
 }
 
 static bool
-take_time(void *user, const struct hspz_part_id *id, const uint8_t *anchors, size_t count)
+take_time(void *user, const struct hspz_part_view *part)
 {
     struct seen *seen = user;
     if (seen->parts == 0) {
         usleep(1300 * 1000);
     }
-    return see_part(user, id, anchors, count);
+    return see_part(user, part);
 }
 
 /* The time a callback takes is not the server's silence. */
@@ -440,12 +461,12 @@ test_client_does_not_blame_the_server_for_a_slow_callback(void **state)
 }
 
 static bool
-see_hsps(void *user, const struct hspz_part_id *id, const uint8_t *hsps, size_t count)
+see_hsps(void *user, const struct hspz_part_view *part)
 {
     struct seen *seen = user;
-    seen->wrong += id->strand != (seen->anchors == 0 ? HSPZ_STRAND_PLUS : HSPZ_STRAND_MINUS);
-    for (size_t i = 0; i < count; i++) {
-        const struct hspz_hsp hsp = hspz_hsp_at(hsps, i);
+    seen->wrong += part->id.strand != (seen->anchors == 0 ? HSPZ_STRAND_PLUS : HSPZ_STRAND_MINUS);
+    for (size_t i = 0; i < part->count; i++) {
+        const struct hspz_hsp hsp = hspz_hsp_at(part->records, i);
         const uint64_t starts = tiny_server_anchor(2 * seen->anchors);
         const uint64_t rest = tiny_server_anchor(2 * seen->anchors + 1);
         seen->wrong += hsp.ref_start != (uint32_t)starts || hsp.query_start != starts >> 32 ||
@@ -484,41 +505,87 @@ test_client_takes_hsps_of_either_scope_and_intervals(void **state)
     hspz_client_close(&client);
 }
 
+/* Packed, or as they came, with each allocation failing in turn; the digest is that of the packed
+ * anchors. */
 static void
-test_client_takes_columns_as_packed_anchors(void **state)
+check_columns(const struct hspz_address *address, bool columns, bool digest, unsigned failures)
 {
-    const struct tiny_server *server = *state;
     struct hspz_client *client = NULL;
-    assert_int_equal(hspz_client_open(&server->address, NULL, &client, NULL), HSPZ_OK);
+    assert_int_equal(hspz_client_open(address, NULL, &client, NULL), HSPZ_OK);
     struct hspz_discover_request request = a_request();
-    struct hspz_discover_summary packed = {0};
+    struct hspz_discover_summary packed = {0}, summary = {0};
+    struct seen seen = {0};
+    request.digest = digest;
+    assert_int_equal(hspz_client_discover(client, &request, see_part, &seen, &packed, NULL),
+                     HSPZ_OK);
     request.encoding = HSPZ_ENCODING_COLUMNAR;
+    request.columns = columns;
     bool failed = true;
-    unsigned failures = 0;
+    unsigned refused = 0;
     for (long n = 1; failed; n++) {
-        struct hspz_discover_summary summary = {0};
-        struct seen seen = {0};
+        seen = (struct seen){0};
         failing_malloc_arm(n);
-        const enum hspz_status status =
-            hspz_client_discover(client, &request, see_part, &seen, &summary, NULL);
+        const enum hspz_status status = hspz_client_discover(
+            client, &request, columns ? see_columns : see_part, &seen, &summary, NULL);
         failed = failing_malloc_disarm();
         assert_int_equal(seen.wrong, 0);
         if (status != HSPZ_OK) {
             assert_int_equal(status, HSPZ_E_OUT_OF_MEMORY);
-            failures++;
+            refused++;
             hspz_client_close(&client);
-            assert_int_equal(hspz_client_open(&server->address, NULL, &client, NULL), HSPZ_OK);
+            assert_int_equal(hspz_client_open(address, NULL, &client, NULL), HSPZ_OK);
             continue;
         }
         assert_int_equal(seen.anchors, ALL_ANCHORS);
-        request.encoding = HSPZ_ENCODING_PACKED;
-        seen = (struct seen){0};
-        assert_int_equal(hspz_client_discover(client, &request, see_part, &seen, &packed, NULL),
-                         HSPZ_OK);
-        request.encoding = HSPZ_ENCODING_COLUMNAR;
         assert_string_equal(summary.digest, packed.digest);
+        assert_int_equal(strlen(summary.digest), digest ? 16 : 0);
     }
-    assert_true(failures > 5);
+    assert_true(refused > failures);
+    hspz_client_close(&client);
+}
+
+static void
+test_client_takes_columns_as_packed_anchors_or_as_they_are(void **state)
+{
+    const struct tiny_server *server = *state;
+    check_columns(&server->address, false, true, 5);
+    check_columns(&server->address, true, true, 4);
+    check_columns(&server->address, true, false, 3);
+}
+
+static void
+test_client_stops_and_asks_for_columns(void **state)
+{
+    const struct tiny_server *server = *state;
+    struct hspz_client *client = NULL;
+    struct hspz_discovery *discovery = NULL;
+    struct hspz_discover_summary summary = {0};
+    struct hspz_discover_request request = a_request();
+    struct hspz_error err = {0};
+    struct seen seen = {.stop_at = 1};
+    assert_int_equal(hspz_client_open(&server->address, NULL, &client, NULL), HSPZ_OK);
+    request.columns = true;
+    assert_int_equal(hspz_client_discover(client, &request, see_columns, &seen, &summary, &err),
+                     HSPZ_E_BAD_REQUEST);
+    assert_non_null(strstr(err.text, "columnar encoding only"));
+    request.encoding = HSPZ_ENCODING_COLUMNAR;
+    assert_int_equal(hspz_client_discover(client, &request, see_columns, &seen, &summary, NULL),
+                     HSPZ_E_STOPPED);
+    seen = (struct seen){0};
+    assert_int_equal(hspz_client_discover_begin(client, &request, &discovery, NULL), HSPZ_OK);
+    for (;;) {
+        struct hspz_part_view part;
+        assert_int_equal(hspz_client_discover_next(discovery, &part, NULL), HSPZ_OK);
+        if (part.records == NULL) {
+            assert_true(part.count == 0 && part.columns.runs == NULL);
+            break;
+        }
+        assert_true(see_columns(&seen, &part));
+    }
+    hspz_client_discover_end(&discovery, &summary);
+    assert_int_equal(seen.wrong, 0);
+    assert_int_equal(seen.anchors, ALL_ANCHORS);
+    assert_int_equal(summary.anchors, ALL_ANCHORS);
     hspz_client_close(&client);
 }
 
@@ -566,7 +633,8 @@ main(void)
         cmocka_unit_test(test_client_stops_when_its_descriptor_says_so),
         cmocka_unit_test(test_client_does_not_blame_the_server_for_a_slow_callback),
         cmocka_unit_test(test_client_takes_hsps_of_either_scope_and_intervals),
-        cmocka_unit_test(test_client_takes_columns_as_packed_anchors),
+        cmocka_unit_test(test_client_takes_columns_as_packed_anchors_or_as_they_are),
+        cmocka_unit_test(test_client_stops_and_asks_for_columns),
         cmocka_unit_test(test_hsps_are_read_byte_by_byte),
     };
     return cmocka_run_group_tests(tests, start, stop);

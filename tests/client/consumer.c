@@ -10,35 +10,60 @@ struct count {
 };
 
 static bool
-take_part(void *user, const struct hspz_part_id *id, const uint8_t *anchors, size_t count)
+take_part(void *user, const struct hspz_part_view *part)
 {
     struct count *c = user;
-    for (size_t i = 0; i < count; i++) {
-        c->sum += HSPZ_ANCHOR_REF(hspz_anchor_at(anchors, i)) + id->ref_block;
+    for (size_t i = 0; i < part->count; i++) {
+        c->sum += HSPZ_ANCHOR_REF(hspz_anchor_at(part->records, i)) + part->id.ref_block;
     }
-    c->anchors += count;
+    c->anchors += part->count;
     return true;
 }
 
+/* As they came: of each run its anchors, and the same made into packed ones, some at a time. */
 static bool
-take_hsps(void *user, const struct hspz_part_id *id, const uint8_t *hsps, size_t count)
+take_columns(void *user, const struct hspz_part_view *part)
 {
     struct count *c = user;
-    for (size_t i = 0; i < count; i++) {
-        const struct hspz_hsp hsp = hspz_hsp_at(hsps, i);
-        c->hsp_sum += hsp.ref_start + hsp.query_start + hsp.length + (uint32_t)hsp.score;
+    const struct hspz_columns *const columns = &part->columns;
+    struct hspz_columns_place place = {0, 0, 0};
+    uint8_t packed[3 * HSPZ_ANCHOR_BYTES];
+    size_t at = 0;
+    for (size_t i = 0; i < columns->run_count; i++) {
+        const struct hspz_run run = hspz_run_at(columns, i);
+        for (uint32_t k = 0; k < run.count; k++, at++) {
+            const size_t in = at % 3;
+            if (in == 0) {
+                (void)hspz_columns_anchors(columns, &place, packed, 3);
+            }
+            if (hspz_anchor_at(packed, in) !=
+                ((uint64_t)run.query << 32 | hspz_ref_at(columns, at))) {
+                return false;
+            }
+            c->sum += hspz_ref_at(columns, at) + part->id.ref_block;
+        }
     }
-    c->hsps += count;
-    return id->batch == 0;
+    c->anchors += at;
+    return at == part->count && part->records == columns->runs;
 }
 
 static bool
-stop_at_once(void *user, const struct hspz_part_id *id, const uint8_t *records, size_t count)
+take_hsps(void *user, const struct hspz_part_view *part)
+{
+    struct count *c = user;
+    for (size_t i = 0; i < part->count; i++) {
+        const struct hspz_hsp hsp = hspz_hsp_at(part->records, i);
+        c->hsp_sum += hsp.ref_start + hsp.query_start + hsp.length + (uint32_t)hsp.score;
+    }
+    c->hsps += part->count;
+    return part->id.batch == 0;
+}
+
+static bool
+stop_at_once(void *user, const struct hspz_part_view *part)
 {
     (void)user;
-    (void)id;
-    (void)records;
-    (void)count;
+    (void)part;
     return false;
 }
 
@@ -55,7 +80,7 @@ iterate(struct hspz_client *client, const struct hspz_discover_request *request,
         return 5;
     }
     while (hspz_client_discover_next(discovery, &part, &err) == HSPZ_OK && part.records != NULL) {
-        take_part(&count, &part.id, part.records, part.count);
+        (request->columns ? take_columns : take_part)(&count, &part);
     }
     hspz_client_discover_end(&discovery, &summary);
     if (discovery != NULL || count.sum != sum || summary.anchors != count.anchors) {
@@ -90,10 +115,12 @@ main(int argc, char **argv)
         HSPZ_E_STOPPED) {
         return 2;
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         count = (struct count){0, 0, 0, 0};
-        request.encoding = i == 2 ? HSPZ_ENCODING_COLUMNAR : HSPZ_ENCODING_PACKED;
-        if (hspz_client_discover(client, &request, take_part, &count, &summary, &err) != HSPZ_OK) {
+        request.encoding = i >= 2 ? HSPZ_ENCODING_COLUMNAR : HSPZ_ENCODING_PACKED;
+        request.columns = i == 3;
+        if (hspz_client_discover(client, &request, i == 3 ? take_columns : take_part, &count,
+                                 &summary, &err) != HSPZ_OK) {
             fprintf(stderr, "%s: %s\n", hspz_status_name(err.status), err.text);
             return 3;
         }
@@ -106,6 +133,7 @@ main(int argc, char **argv)
            (unsigned long long)summary.anchors, (unsigned long long)count.anchors,
            (unsigned long long)count.sum);
     request.encoding = HSPZ_ENCODING_PACKED;
+    request.columns = false;
     request.records = HSPZ_RECORDS_HSPS;
     request.scoring.threshold = 1500;
     if (hspz_client_discover(client, &request, take_hsps, &count, &summary, &err) != HSPZ_OK) {

@@ -105,10 +105,12 @@ run(const struct stream *stream, const size_t *order, size_t count, bool digest,
     assert_int_equal(hspz_order_create(&request, &checker), HSPZ_OK);
     enum hspz_status status = HSPZ_OK;
     for (size_t i = 0; i < count && status == HSPZ_OK; i++) {
-        const struct hspz_span payload = {stream->bytes + order[i] * stream->part_bytes,
-                                          stream->part_bytes};
+        const struct hspz_part_view part = {.id = stream->head[order[i]].id,
+                                            .records =
+                                                stream->bytes + order[i] * stream->part_bytes,
+                                            .count = PART_RECORDS};
         assert_int_equal(hspz_order_records(checker), PART_RECORDS * i);
-        status = hspz_order_part(checker, &stream->head[order[i]], &payload, err);
+        status = hspz_order_part(checker, &stream->head[order[i]], &part, err);
     }
     if (status == HSPZ_OK) {
         status = hspz_order_finish(checker, &stream->result, err);

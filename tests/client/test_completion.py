@@ -82,7 +82,7 @@ class CompletionTest(unittest.TestCase):
     def test_bash(self):
         self.check(bash)
         self.assertEqual(sorted(bash([CLIENT, "discover", "--format", "=", ""], self.folder)),
-                         ["jsonl", "packed", "tsv"])
+                         ["columns", "jsonl", "packed", "tsv"])
 
     def test_zsh(self):
         if shutil.which("zsh") is None:

@@ -64,7 +64,7 @@ class InstalledTest(unittest.TestCase):
             got = output(program, server.address, bases, env=environment)
             # One connection for all, though the first job on it was stopped.
             self.assertEqual([m[2] for m in server.requests if m[2] != "cancel"],
-                             ["hello", "shm.open"] + 7 * ["discover"])
+                             ["hello", "shm.open"] + 8 * ["discover"])
             self.assertEqual(server.requests[-1][3][0]["hsps"], {"threshold": 1500})
         self.assertEqual(got.split(), ["9.8.7", str(len(hits)), str(len(hits)),
                                        str(sum(a & 0xffffffff for a in hits)),

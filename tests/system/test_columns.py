@@ -25,6 +25,20 @@ def unpack(parts):
     return struct.pack("<%dQ" % len(out), *out), sizes
 
 
+def read_columns(data):
+    """What `hspz-client discover --format columns` writes: (packed anchors, [(piece, strand, batch, block)] of the
+    parts)."""
+    at, packed, heads = 0, [], []
+    while at < len(data):
+        *head, runs, count = struct.unpack_from("<6I", data, at)
+        payload = data[at + 24:at + 24 + 8 * runs + 4 * count]
+        at += 24 + len(payload)
+        part = {"encoding": "columnar", "hit_begin": 0, "hit_end": count}
+        packed.append(unpack([(part, payload)])[0])
+        heads.append(tuple(head))
+    return b"".join(packed), heads
+
+
 class ColumnsTest(hspz_test.TestCase):
     def setUp(self):
         super().setUp()
@@ -133,15 +147,49 @@ class ColumnsTest(hspz_test.TestCase):
         daemon = self.daemon(indexes={"ref": self.index_file})
         query = self.file("q.fa", ">q\n%s\n" % self.query.decode().replace("&", "\n>x\n"))
         for form in ("packed", "tsv"):
-            outs = []
-            for encoding in ("packed", "columnar"):
-                out = self.path("out-%s-%s" % (form, encoding))
-                daemon.client("discover", "ref", query, "--format", form, "--encoding", encoding,
-                              "-o", out, check=0)
-                with open(out, "rb") as file:
-                    outs.append(file.read())
+            outs = [self.output(daemon, query, "--format", form, "--encoding", encoding)
+                    for encoding in ("packed", "columnar")]
             self.assertGreater(len(outs[0]), 100000)
             self.assertEqual(outs[0], outs[1])
+        daemon.stop()
+
+    def output(self, daemon, query, *options):
+        out = self.path("out")
+        daemon.client("discover", "ref", query, "-o", out, *options, check=0)
+        with open(out, "rb") as file:
+            return file.read()
+
+    def test_the_client_writes_columns_as_they_come(self):
+        """Several strands, batches, blocks of the reference and pieces of the query."""
+        rng = random.Random(22)
+        daemon = self.daemon("--part-bytes", "64K", "--max-query-bases", "300000",
+                             indexes={"ref": self.index_file})
+        text = self.query.decode().replace("&", "N")
+        query = self.file("q.fa", ">q\n%s\n>p\n%s\n>o\n%s\n" % (
+            text + bases(rng, 255000), text, bases(rng, 290000)))
+        for options in ([], ["--no-digest"], ["--strand", "minus"], ["--max-hits", "100"]):
+            want = self.output(daemon, query, "--format", "packed", *options)
+            got = self.output(daemon, query, "--format", "columns", *options)
+            self.assertGreater(len(want), 100000)
+            anchors, heads = read_columns(got)
+            self.assertEqual(anchors, want)
+            # By piece, strand, batch and block, as they come.
+            self.assertEqual(heads, sorted(heads))
+            self.assertEqual([len(set(column)) for column in zip(*heads)],
+                             [2, 1 if "minus" in options else 2, 2, 2])
+            self.assertEqual(got, self.output(daemon, query, "--format", "columns", "--encoding",
+                                              "columnar", *options))
+        empty = self.file("none.fa", ">q\nAC\n")
+        self.assertEqual(self.output(daemon, empty, "--format", "columns"), b"")
+        seeds = self.path("seeds")
+        with open(seeds, "wb") as file:
+            file.write(self.seeds)
+        packed, columns = [daemon.client("discover", "ref", "--seeds", seeds, "--format", form, text=False,
+                                         check=0).stdout for form in ("packed", "columns")]
+        self.assertEqual(read_columns(columns)[0], packed)
+        for option in (["--encoding", "packed"], ["--masking", "3"], ["--hit-stats"]):
+            done = daemon.client("discover", "ref", query, "--format", "columns", *option, check=2)
+            self.assertIn("--format columns", done.stderr)
         daemon.stop()
 
 

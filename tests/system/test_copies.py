@@ -56,6 +56,15 @@ class CopiesTest(hspz_test.TestCase):
             self.assertLess(daemon - still, MIB)
             self.assertLess(client, MIB // 2)
 
+    def test_nobody_copies_columns_that_are_wanted_as_they_are(self):
+        _, still, _ = self.discover(idle=True)
+        for options in (["--transport", "stream"], ["--transport", "shm"],
+                        ["--transport", "shm", "--no-digest"]):
+            size, daemon, client = self.discover("--format", "columns", *options)
+            self.assertGreater(size, 30 * MIB)
+            self.assertLess(daemon - still, MIB)
+            self.assertLess(client, MIB // 2)
+
     def test_columns_are_written_once_and_decoded_once(self):
         _, still, _ = self.discover(idle=True)
         for transport in ("stream", "shm"):

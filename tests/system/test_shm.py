@@ -9,6 +9,7 @@ import subprocess
 import hspz_test
 from hspz_test import SHAPE_12OF19, RpcError, bases, discover
 from shm_peer import ShmPeer
+from test_columns import read_columns
 
 
 class ShmTest(hspz_test.TestCase):
@@ -83,16 +84,18 @@ class ShmTest(hspz_test.TestCase):
         tcp = "tcp:127.0.0.1:%d" % daemon.port()
         query = self.file("q.fa", hspz_test.fasta(self.records))
         outs = {}
-        for form in ("packed", "tsv"):
-            for encoding in ("packed", "columnar"):
+        for form in ("packed", "tsv", "columns"):
+            for encoding in ("packed", "columnar")[form == "columns":]:
                 for server, transport in ((daemon.server, "auto"), (daemon.server, "stream"),
                                           (daemon.server, "shm"), (tcp, "auto")):
                     done = hspz_test.client(
                         "discover", "ref", query, "--format", form, "--encoding", encoding,
                         "--transport", transport, server=server, check=0, text=False)
                     outs.setdefault(form, set()).add(done.stdout)
-        self.assert_same_anchors(outs["packed"].pop(), discover(self.reference, self.records))
-        self.assertEqual([len(v) for v in outs.values()], [0, 1])
+        self.assertEqual([len(v) for v in outs.values()], [1, 1, 1])
+        want = discover(self.reference, self.records)
+        self.assert_same_anchors(outs["packed"].pop(), want)
+        self.assert_same_anchors(read_columns(outs["columns"].pop())[0], want)
         done = hspz_test.client("discover", "ref", query, "--transport", "shm", server=tcp, check=1)
         self.assertIn("UNIX socket only", done.stderr)
         done = hspz_test.client("discover", "ref", query, "--transport", "smoke", server=tcp,
