@@ -88,23 +88,23 @@ def median(values):
     return sorted(values)[len(values) // 2]
 
 
-def print_table(times, anchors, bare, bus):
-    """A row for each way."""
+def print_table(times, anchors, bare, bus, start):
+    """A row for each way. `net` is without the time of a query that has no anchors; `packed` is a ratio of such."""
     gigabytes = 8 * anchors / 1e9
-    print("%-8s %-8s %8s %7s %7s %7s %7s %11s %11s %9s %9s" % (
-        "", "", "G anch/s", "packed", "GB/s", "bare", "bus", "loop s/GB", "client s/GB", "both",
+    print("%-8s %-8s %8s %7s %7s %7s %7s %7s %11s %11s %9s %9s" % (
+        "", "", "G anch/s", "net", "packed", "GB/s", "bare", "bus", "loop s/GB", "client s/GB", "both",
         "stream's"))
     for transport, form in WAYS:
         own, stream = times[transport, form], times["stream", form]
         loop, client = (median([t[i] for t in own]) / gigabytes for i in (0, 1))
         both = [median([t[0] + t[1] for t in each]) / gigabytes for each in (own, stream)]
         took = median([t[2] for t in own])
-        packed = median([t[2] for t in times[transport, "packed"]]) / took
+        packed = (median([t[2] for t in times[transport, "packed"]]) - start) / (took - start)
         rate = gigabytes / took * (1 if form == "packed" else 0.5)
         to_bare = "%.2f" % (rate / bare[transport]) if transport in bare else ""
         to_bus = "%.3f" % (rate / bus) if bus is not None else ""
-        print("%-8s %-8s %8.3f %7.2f %7.2f %7s %7s %11.4f %11.4f %9.4f %9.3f" % (
-            transport, form, anchors / took / 1e9, packed, rate, to_bare, to_bus, loop, client,
+        print("%-8s %-8s %8.3f %7.3f %7.2f %7.2f %7s %7s %11.4f %11.4f %9.4f %9.3f" % (
+            transport, form, anchors / took / 1e9, anchors / (took - start) / 1e9, packed, rate, to_bare, to_bus, loop, client,
             both[0], both[0] / both[1]))
 
 
@@ -136,7 +136,7 @@ def main():
         8 * anchors / 1e9, rounds, start))
     print("a bare UNIX stream %.2f GB/s, TCP %.2f GB/s, the bus %s" % (
         bare["stream"], bare["tcp"], "%.2f GB/s" % bus if bus is not None else "of no card"))
-    print_table(times, anchors, bare, bus)
+    print_table(times, anchors, bare, bus, start)
 
 
 main()

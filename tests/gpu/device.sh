@@ -3,7 +3,7 @@
 # CUDA engine, a subset under each sanitizer, then the measurements. Logs go to $OUT (default out/).
 #
 #   tests/gpu/device.sh [tests] [card] [system] [served] [soak] [fair] [sanitize] [bench] [hsps]
-#                       [jobs] [filters] [keys] [paper] [sketches]
+#                       [jobs] [wire] [filters] [keys] [paper] [sketches]
 #
 # All but `paper` and `sketches` when none is named. `card` has what only a card can show, `system` the black-box
 # tests of the daemon with the CUDA engine, `fair` shares by weight and what small batches wait beside a tenant with
@@ -22,12 +22,13 @@ export PATH="$PATH:$PWD/bundle/tools"
 export HSPZ_REQUIRE=gpu HSPZ_SHARED="$PWD/bundle/shared"
 [ -d bundle/shared ] && HSPZ_REQUIRE=shared,gpu
 [ -d bundle/genomes ] && mkdir -p /usr/share/doc && cp -rn bundle/genomes/. /usr/share/doc/
-[ $# -gt 0 ] || set -- tests card system served soak fair sanitize bench hsps jobs filters keys
+[ $# -gt 0 ] || set -- tests card system served soak fair sanitize bench hsps jobs wire filters keys
 # The programs as the tests know them, in a build folder.
 export HSPZ_BUILD="$PWD/bundle/build" PYTHONPATH="$PWD/bundle/python${PYTHONPATH:+:$PYTHONPATH}"
-mkdir -p "$HSPZ_BUILD/daemon" "$HSPZ_BUILD/client" "$HSPZ_BUILD/tests/system" "$HSPZ_BUILD/tests/gpu"
+mkdir -p "$HSPZ_BUILD/daemon" "$HSPZ_BUILD/client" "$HSPZ_BUILD/tests/system" "$HSPZ_BUILD/tests/gpu" \
+    "$HSPZ_BUILD/tests/bench"
 for file in daemon/hspzd client/hspz-client tests/gpu/lost_hspzd tests/gpu/old_hspzd tests/system/failing_hspzd \
-    tests/system/hits_to_keys; do
+    tests/system/hits_to_keys tests/bench/stream_bench; do
     ln -sf "$PWD/bundle/bin/${file##*/}" "$HSPZ_BUILD/$file"
 done
 for file in slow_reads.so fail_alloc.so; do
@@ -229,6 +230,12 @@ for part; do
             100Mbp 13.9 "$pairs/r100000000.fa" "$pairs/q100000000.fa"
         cat "$out/last"
         rm -rf "$pairs"
+        ;;
+    wire)
+        # What comes to a client of the same machine, by transport and encoding.
+        run 60 "transport cost" env HSPZ_TEST_ENGINE=cuda HSPZ_TEST_OPTIONS="--shm-memory 1G --part-bytes 8M" \
+            python3 tests/bench/transport_cost.py 2 40000
+        cat "$out/last"
         ;;
     filters)
         run 300 filter_bench bundle/bin/filter_bench
