@@ -207,7 +207,7 @@ on_turn(struct hspz_event *event)
     struct hspz_discover *d = hspz_discover_of_task((struct hspz_task *)(void *)event);
     struct hspz_conn *conn = d->base.conn;
     struct hspz_service *service = conn->service;
-    hspz_conn_job_end_turn(&d->base, d->turn_ns);
+    hspz_conn_job_end_turn(&d->base, &d->turned);
     while (d->buffers != NULL) {
         struct hspz_buffer *buffer = d->buffers;
         d->buffers = buffer->next;

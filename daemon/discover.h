@@ -40,8 +40,9 @@ struct hspz_discover {
     struct hspz_job *job;
     XXH64_state_t *digest; /* NULL: not wanted */
     struct hspz_buffer *buffers;
-    uint64_t turn_ns;       /* what the turn took */
-    uint64_t scratch_limit; /* most the job may hold to be stepped */
+    unsigned device;           /* where what the engine's job made is; HSPZ_ANY_DEVICE: nowhere */
+    struct hspz_turned turned; /* the turn */
+    uint64_t scratch_limit;    /* most the job may hold to be stepped */
     struct hspz_job_bytes bytes;
     uint64_t first_step_ns, engine_ns;
     uint64_t anchors, hsps, payload_bytes; /* produced */

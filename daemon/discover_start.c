@@ -174,6 +174,7 @@ create(const struct hspz_config *config, uint32_t id, const struct hspz_discover
     }
     d->base.ops = &hspz_discover_ops;
     d->base.method = HSPZ_METHOD_DISCOVER;
+    d->device = HSPZ_ANY_DEVICE;
     d->base.id = id;
     d->spec = spec_of(config, params);
     if (config->walk_full) {

@@ -73,6 +73,7 @@ step(struct hspz_discover *d, struct hspz_worker *worker)
         .capacity = hspz_buffers_part_bytes(hspz_discover_service(d)->buffers) / HSPZ_ANCHOR_BYTES,
     };
     struct hspz_error err = {0};
+    d->turned.steps++;
     const enum hspz_status status =
         hspz_discover_service(d)->ops->job_step(hspz_worker_lane(worker), d->job, &part, &err);
     if (status != HSPZ_OK) {
@@ -103,9 +104,20 @@ step(struct hspz_discover *d, struct hspz_worker *worker)
         if (d->digest != NULL) {
             add_to_digest(d->digest, &buffer->head.part, &part);
         }
+        d->turned.parts++;
         hspz_worker_post(worker, &buffer->event);
     }
     return part.kind != HSPZ_STEP_DONE;
+}
+
+/* What the job made on another device is made again on this one. */
+static void
+move(struct hspz_discover *d, unsigned device)
+{
+    if (d->job != NULL && d->device != HSPZ_ANY_DEVICE && d->device != device) {
+        hspz_discover_service(d)->ops->job_park(d->job);
+    }
+    d->device = device;
 }
 
 void
@@ -115,6 +127,7 @@ hspz_discover_run_turn(struct hspz_task *task, struct hspz_worker *worker)
     const struct hspz_engine_ops *ops = hspz_discover_service(d)->ops;
     const uint64_t start = uv_hrtime();
     bool going = !hspz_conn_job_must_stop(&d->base, &d->err);
+    d->turned = (struct hspz_turned){0};
     if (d->first_step_ns == 0) {
         d->first_step_ns = start;
     }
@@ -130,6 +143,7 @@ hspz_discover_run_turn(struct hspz_task *task, struct hspz_worker *worker)
             ops->job_bytes(d->job, &d->bytes);
         }
     }
+    move(d, hspz_worker_device(worker));
     bool again = going && d->bytes.most <= d->scratch_limit;
     while (again) {
         going = step(d, worker) && !hspz_conn_job_must_stop(&d->base, &d->err);
@@ -142,8 +156,8 @@ hspz_discover_run_turn(struct hspz_task *task, struct hspz_worker *worker)
     if (!going) {
         end_engine_job(d);
     }
-    d->turn_ns = uv_hrtime() - start;
-    d->engine_ns += d->turn_ns;
+    d->turned.ns = uv_hrtime() - start;
+    d->engine_ns += d->turned.ns;
 }
 
 void

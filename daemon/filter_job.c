@@ -507,7 +507,7 @@ on_turn(struct hspz_event *event)
     struct hspz_filter_job *j =
         hspz_filter_job_of(hspz_conn_job_of_task((struct hspz_task *)(void *)event));
     send_part(j);
-    hspz_conn_job_end_turn(&j->base, j->turn_ns);
+    hspz_conn_job_end_turn(&j->base, &(struct hspz_turned){.ns = j->turn_ns});
     unlock(j);
     after(j);
 }

@@ -125,7 +125,7 @@ hspz_conn_job_count(const struct hspz_conn_job *job, const struct hspz_used *use
         hspz_usage_add(usage, used);
     }
     if (job->worker != NULL) {
-        hspz_usage_add(&service->devices[hspz_worker_device(job->worker)].usage, used);
+        hspz_usage_add(&service->devices[job->first_device].usage, used);
     }
     hspz_access_log_request(conn, job->id,
                             (struct hspz_text){.bytes = method, .len = strlen(method)},
@@ -207,17 +207,17 @@ hspz_conn_job_submit_turn(struct hspz_conn_job *job,
 }
 
 void
-hspz_conn_job_end_turn(struct hspz_conn_job *job, uint64_t ns)
+hspz_conn_job_end_turn(struct hspz_conn_job *job, const struct hspz_turned *turned)
 {
     struct hspz_service *service = job->conn->service;
     struct hspz_usage *usage = job->ops->usage != NULL ? job->ops->usage(job) : NULL;
     job->working = false;
-    hspz_scheduler_done(&service->scheduler, &job->turn, ns);
-    hspz_worker_turn_end(job->worker, ns);
-    job->conn->tenant->usage.device_ns += ns;
-    service->devices[hspz_worker_device(job->worker)].usage.device_ns += ns;
+    hspz_scheduler_done(&service->scheduler, &job->turn, turned->ns);
+    hspz_worker_turn_end(job->worker, turned->ns);
+    job->conn->tenant->usage.device_ns += turned->ns;
+    hspz_device_turned(&service->devices[hspz_worker_device(job->worker)], turned);
     if (usage != NULL) {
-        usage->device_ns += ns;
+        usage->device_ns += turned->ns;
     }
 }
 
@@ -225,15 +225,14 @@ void
 hspz_conn_job_choose_worker(struct hspz_conn_job *job, unsigned device)
 {
     struct hspz_service *service = job->conn->service;
+    struct hspz_worker *next = hspz_device_choose(service, job->worker, device);
     if (job->worker == NULL) {
-        job->worker = hspz_worker_take(service->workers, service->worker_count, device,
-                                       &service->next_worker);
-        service->devices[hspz_worker_device(job->worker)].usage.jobs.received++;
-        return;
+        job->first_device = hspz_worker_device(next);
+        service->devices[job->first_device].usage.jobs.received++;
+    } else {
+        hspz_worker_leave(job->worker);
     }
-    struct hspz_worker *next =
-        hspz_worker_lightest(service->workers, service->worker_count, job->worker);
-    hspz_worker_move(job->worker, next);
+    hspz_worker_join(next);
     job->worker = next;
 }
 

@@ -39,6 +39,7 @@ struct hspz_conn_job {
     struct hspz_conn_job *next;
     struct hspz_task task;      /* the one that is with a worker */
     struct hspz_worker *worker; /* the last turn's; NULL before the first */
+    unsigned first_device;      /* with a worker: that it counts for */
     struct hspz_turn turn;      /* under way */
     enum hspz_method method;
     uint32_t id;
@@ -76,8 +77,7 @@ void hspz_conn_job_fail(const struct hspz_conn_job *job, enum hspz_status status
 bool hspz_conn_job_must_stop(const struct hspz_conn_job *job, struct hspz_error *err);
 /* On the worker: whether a turn that began at `start_ns` has had its time. */
 bool hspz_conn_job_turn_over(const struct hspz_worker *worker, uint64_t start_ns);
-/* A worker for the next turn: the first one finds a device (`device` or any), later ones a lane of
- * it. */
+/* A worker for the next turn, of `device` or any (daemon/device.h). */
 void hspz_conn_job_choose_worker(struct hspz_conn_job *job, unsigned device);
 /* Takes up to `parts` buffers, in a list; none when there is no room now. HSPZ_E_OUT_OF_MEMORY:
  * there is none, and nothing is under way that would give one back. */
@@ -89,7 +89,7 @@ void hspz_conn_job_give_parts(struct hspz_conn_job *job, struct hspz_buffer **pa
 void hspz_conn_job_submit_turn(struct hspz_conn_job *job,
                                void (*run)(struct hspz_task *, struct hspz_worker *),
                                void (*fire)(struct hspz_event *), const struct hspz_turn *turn);
-void hspz_conn_job_end_turn(struct hspz_conn_job *job, uint64_t ns);
+void hspz_conn_job_end_turn(struct hspz_conn_job *job, const struct hspz_turned *turned);
 void hspz_conn_job_submit(struct hspz_conn_job *job,
                           void (*run)(struct hspz_task *, struct hspz_worker *),
                           void (*fire)(struct hspz_event *), struct hspz_worker *worker,

@@ -6,6 +6,7 @@
 
 #include "daemon/buffers.h"
 #include "daemon/config.h"
+#include "daemon/device.h"
 #include "daemon/log.h"
 #include "daemon/scheduler.h"
 #include "daemon/scratch.h"
@@ -20,7 +21,6 @@
 #include <uv.h>
 
 #define HSPZ_READ_BYTES 65536u
-#define HSPZ_ANY_DEVICE UINT32_MAX
 
 enum hspz_service_state {
     HSPZ_SERVICE_LOADING, /* indexes of the configuration are on their way */
@@ -28,11 +28,6 @@ enum hspz_service_state {
     HSPZ_SERVICE_DRAINING, /* jobs finish, new ones are refused */
     HSPZ_SERVICE_FAILED,   /* a device was lost: jobs on others finish, and the process ends */
     HSPZ_SERVICE_STOPPING, /* everything is being closed */
-};
-
-struct hspz_device_use {
-    char name[128];
-    struct hspz_usage usage;
 };
 
 struct hspz_catalog;
@@ -53,9 +48,8 @@ struct hspz_service {
     struct hspz_mailbox mailbox;
     struct hspz_worker **workers; /* one a lane */
     unsigned worker_count;
-    unsigned next_worker;
-    struct hspz_device_use *devices;
-    unsigned device_count;
+    struct hspz_device *devices;
+    unsigned device_count, next_device;
 
     struct hspz_buffers *buffers;
     struct hspz_shm_pool *shm_pool; /* NULL: no memory is shared */

@@ -218,18 +218,15 @@ encode_devices(struct hspz_writer *w, const struct hspz_service *service,
     hspz_write_str(w, "devices");
     hspz_write_array(w, here);
     for (uint64_t i = page->first; i < page->first + here; i++) {
-        const struct hspz_device_use *device = &service->devices[i];
-        unsigned lanes = 0, turns = 0;
-        for (unsigned k = 0; k < service->worker_count; k++) {
-            const bool its = hspz_worker_device(service->workers[k]) == i;
-            lanes += its;
-            turns += its ? hspz_worker_turns(service->workers[k]) : 0;
-        }
-        hspz_write_map(w, 4 + HSPZ_USAGE_PAIRS);
+        const struct hspz_device *device = &service->devices[i];
+        hspz_write_map(w, 7 + HSPZ_USAGE_PAIRS);
         hspz_write_key_uint(w, "device", i);
         hspz_write_key_str(w, "name", device->name);
-        hspz_write_key_uint(w, "lanes", lanes);
-        hspz_write_key_uint(w, "turns", turns);
+        hspz_write_key_uint(w, "lanes", hspz_device_lanes(service));
+        hspz_write_key_uint(w, "turns", hspz_device_turns(service, (unsigned)i));
+        hspz_write_key_uint(w, "queued", hspz_device_queued(service, (unsigned)i));
+        hspz_write_key_uint(w, "parts", device->parts);
+        hspz_write_key_uint(w, "step_ns", device->step_ns);
         hspz_usage_encode(w, &device->usage, now);
     }
 }

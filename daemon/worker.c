@@ -232,22 +232,10 @@ hspz_worker_stop(struct hspz_worker **worker)
     *worker = NULL;
 }
 
-struct hspz_worker *
-hspz_worker_take(struct hspz_worker *const *workers, unsigned count, unsigned device,
-                 unsigned *next)
+void
+hspz_worker_join(struct hspz_worker *worker)
 {
-    unsigned best = count;
-    for (unsigned i = 0; i < count; i++) {
-        const unsigned at = (*next + i) % count;
-        const bool fits = device == UINT32_MAX || workers[at]->device == device;
-        if (fits && (best == count || workers[at]->jobs < workers[best]->jobs)) {
-            best = at;
-        }
-    }
-    HSPZ_REQUIRE(best < count);
-    *next = (best + 1) % count;
-    workers[best]->jobs++;
-    return workers[best];
+    worker->jobs++;
 }
 
 void
@@ -257,23 +245,10 @@ hspz_worker_leave(struct hspz_worker *worker)
     worker->jobs--;
 }
 
-void
-hspz_worker_move(struct hspz_worker *from, struct hspz_worker *to)
+unsigned
+hspz_worker_jobs(const struct hspz_worker *worker)
 {
-    hspz_worker_leave(from);
-    to->jobs++;
-}
-
-struct hspz_worker *
-hspz_worker_lightest(struct hspz_worker *const *workers, unsigned count, struct hspz_worker *worker)
-{
-    struct hspz_worker *best = worker;
-    for (unsigned i = 0; i < count; i++) {
-        if (workers[i]->device == worker->device && workers[i]->turns < best->turns) {
-            best = workers[i];
-        }
-    }
-    return best;
+    return worker->jobs;
 }
 
 void

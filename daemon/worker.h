@@ -55,16 +55,11 @@ void hspz_worker_submit(struct hspz_worker *worker, struct hspz_task *task);
 /* Runs what was submitted, then ends and joins the thread. */
 void hspz_worker_stop(struct hspz_worker **worker);
 
-/* The worker with the fewest jobs, from *next on in turn, which has one more then; one less; and
- * one of it on another. * `device`: one of that device, which has some; UINT32_MAX: of any. */
-struct hspz_worker *hspz_worker_take(struct hspz_worker *const *workers, unsigned count,
-                                     unsigned device, unsigned *next);
+/* It has one job more; one less; how many. */
+void hspz_worker_join(struct hspz_worker *worker);
 void hspz_worker_leave(struct hspz_worker *worker);
-void hspz_worker_move(struct hspz_worker *from, struct hspz_worker *to);
-/* The one of `worker`'s device with the fewest turns under way, itself where it is one of them. A
- * turn is counted from hspz_worker_turn_begin to _end; `ns` is what it took. */
-struct hspz_worker *hspz_worker_lightest(struct hspz_worker *const *workers, unsigned count,
-                                         struct hspz_worker *worker);
+unsigned hspz_worker_jobs(const struct hspz_worker *worker);
+/* A turn is counted from hspz_worker_turn_begin to _end; `ns` is what it took. */
 void hspz_worker_turn_begin(struct hspz_worker *worker);
 void hspz_worker_turn_end(struct hspz_worker *worker, uint64_t ns);
 /* Turns under way, when one last ended or the first of these began (uv_hrtime), and the time taken

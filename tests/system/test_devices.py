@@ -76,15 +76,32 @@ class DevicesTest(hspz_test.TestCase):
     def test_eight_and_sixty_four_devices_answer_as_one_does(self):
         digest = self.one_device()
         for count in (8, 64):
-            daemon = self.start("%dx200" % count)
+            daemon = self.start("%dx2000" % count)
             with daemon.peer() as peer:
                 self.assertEqual(len(peer.welcome["devices"]), count)
             self.assertEqual(self.run_jobs(daemon, count), digest)
             devices = self.devices(daemon)
             self.assertEqual([d["device"] for d in devices], list(range(count)))
-            self.assertTrue(all(d["ok"] > 0 for d in devices), devices)
+            parts = [d["parts"] for d in devices]
+            self.assertGreater(sum(p > 0 for p in parts), count * 3 // 4, parts)
+            self.assertEqual(sum(parts), count * len(self.chunks))
             self.assertEqual(sum(d["ok"] for d in devices), count)
             daemon.stop(expect=0)
+
+    def test_uneven_devices_make_parts_by_their_speed(self):
+        digest = self.one_device()
+        daemon = self.start("6x5000,2x20000")
+        self.assertEqual(self.run_jobs(daemon, 24, each=2), digest)
+        devices = self.devices(daemon)
+        parts = [d["parts"] for d in devices]
+        self.assertEqual(sum(parts), 48 * len(self.chunks))
+        # A quarter is what their speed asks for.
+        fast, slow = sum(parts[:6]) / 6, sum(parts[6:]) / 2
+        self.assertLess(slow, fast / 2, parts)
+        self.assertGreater(slow, fast / 10, parts)
+        self.assertEqual({d["turns"] + d["queued"] for d in devices}, {0})
+        self.assertTrue(all(d["step_ns"] > 10000000 for d in devices[6:]))
+        daemon.stop(expect=0)
 
     def test_a_list_that_is_none_is_refused_with_its_entry(self):
         daemon = self.daemon("--simulate-devices", "4x100,oops", wait=False)

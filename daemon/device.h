@@ -1,0 +1,43 @@
+/* The engine's devices as the daemon sees them: how fast each is, what it has to do, and which of
+ * them the next turn of a job goes to.
+ *
+ * A turn goes where it would wait least: by the turns that are under way there and the time that
+ * steps take there of late. A job that has begun leaves its device only for half the wait or less,
+ * as what it has there is made again elsewhere. So a slow device gets less to do, and nobody waits
+ * for it who could be served. One that idles because it was slow is tried again by and by.
+ *
+ * Threads: the loop thread only. */
+#pragma once
+
+#include "daemon/usage.h"
+#include "daemon/worker.h"
+
+#include <stdint.h>
+
+#define HSPZ_ANY_DEVICE UINT32_MAX
+
+struct hspz_service;
+
+struct hspz_device {
+    char name[128];
+    uint64_t step_ns; /* what steps took of late; 0: none was yet */
+    uint64_t parts;   /* made */
+    struct hspz_usage usage;
+};
+
+/* What a turn did. */
+struct hspz_turned {
+    uint64_t ns, steps, parts;
+};
+
+/* The worker for the next turn of a job that had its last one with `now` (NULL: none yet): one of
+ * device `only`, or with HSPZ_ANY_DEVICE of any. */
+struct hspz_worker *hspz_device_choose(struct hspz_service *service, struct hspz_worker *now,
+                                       unsigned only);
+/* A turn on the device ended. */
+void hspz_device_turned(struct hspz_device *device, const struct hspz_turned *turned);
+/* Turns that wait for one before them on their lane. */
+unsigned hspz_device_queued(const struct hspz_service *service, unsigned device);
+/* Turns under way, those included; lanes. */
+unsigned hspz_device_turns(const struct hspz_service *service, unsigned device);
+unsigned hspz_device_lanes(const struct hspz_service *service);
