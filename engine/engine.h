@@ -4,14 +4,15 @@
  * ref       an index made resident
  * lane      one stream of work on one device, driven by one thread
  * job       one discover request: begin, step until done, end. Between steps a job needs no lane;
- *           its next step may run on another lane of the same device.
+ *           its next step may run on another lane of the same device, and once it is parked on one
+ *           of any that has the ref.
  *
  * Every engine gives the same bytes in the same order (SPEC section 2); the CPU engine is the
  * readable reference.
  *
  * Threads: open, load, unload and close from one thread at a time; one thread per lane; a job on
- * one lane at a time; job_begin, job_park, job_bytes and job_end only while no step of that job
- *          runs.
+ * one lane at a time; job_begin, job_park, job_bytes, job_place and job_end only while no step of
+ *          that job runs.
  * Errors:  job_begin: HSPZ_E_BAD_REQUEST, HSPZ_E_OUT_OF_MEMORY. job_step: HSPZ_E_BAD_REQUEST (a
  * seed whose word or position is out of range, named), HSPZ_E_HITS_OVERFLOW (err->hits: the exact
  *          total), HSPZ_E_TOO_LARGE (hit_limit; err->hits: hits so far, this batch included,
@@ -22,6 +23,7 @@
 
 #include "engine/filter.h"
 #include "engine/index.h"
+#include "engine/place.h"
 #include "protocol/status.h"
 #include "protocol/types.h"
 
@@ -74,9 +76,10 @@ struct hspz_job_spec {
      * a batch at i of [a, b) has the window starts i .. min(i + HSPZ_BATCH_POSITIONS, b + 1) - 1.
      */
     uint64_t interval;
-    enum hspz_encoding encoding; /* of anchors */
-    enum hspz_records output;    /* HSPZ_RECORDS_HSPS: not with given_seeds */
-    struct hspz_scoring scoring; /* of HSPZ_RECORDS_HSPS */
+    enum hspz_encoding encoding;       /* of anchors */
+    enum hspz_records output;          /* HSPZ_RECORDS_HSPS: not with given_seeds */
+    struct hspz_scoring scoring;       /* of HSPZ_RECORDS_HSPS */
+    const struct hspz_job_place *from; /* read by job_begin: goes on there; NULL: the beginning */
 };
 
 enum hspz_step_kind {
@@ -176,6 +179,9 @@ struct hspz_engine_ops {
      * change. */
     void (*job_park)(struct hspz_job *job);
     void (*job_totals)(const struct hspz_job *job, struct hspz_job_totals *out);
+    /* Where a job of the same spec goes on that is to give out what this one has not. After a step
+     * that failed: as before it. */
+    void (*job_place)(const struct hspz_job *job, struct hspz_job_place *out);
     void (*job_end)(struct hspz_job **job); /* also cancels */
 };
 

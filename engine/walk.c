@@ -33,6 +33,31 @@ begin_hsps(struct hspz_walk *walk, struct hspz_error *err)
     return hspz_collect_init(&walk->collect, &walk->spec.scoring, walk->block_count, err);
 }
 
+static void
+go_on_from(struct hspz_walk *walk, const struct hspz_job_place *kept)
+{
+    walk->kept = *kept;
+    walk->skip = kept->hsps;
+    if (kept->stage == HSPZ_STAGE_CHECK) {
+        return;
+    }
+    walk->stage = (enum hspz_walk_stage)kept->stage;
+    walk->place = kept->place;
+    walk->windows = kept->windows;
+    walk->block = kept->block;
+    walk->chunk = kept->chunk;
+    walk->chunk_number = kept->chunk_number;
+    walk->part_number = kept->part_number;
+    walk->sent = kept->sent;
+    walk->seeding = kept->seeding;
+    walk->lost = kept->lost;
+    walk->seeds_known = kept->seeds_known;
+    walk->hits_known = kept->hits_known;
+    walk->all_hits = kept->all_hits;
+    walk->totals = (struct hspz_job_totals){{kept->totals[0], kept->totals[1]}};
+    hspz_walk_lose(walk);
+}
+
 enum hspz_status
 hspz_walk_begin(struct hspz_walk *walk, const struct hspz_job_spec *spec,
                 const struct hspz_shape *shape, size_t block_count, struct hspz_error *err)
@@ -48,6 +73,7 @@ hspz_walk_begin(struct hspz_walk *walk, const struct hspz_job_spec *spec,
             return status;
         }
     }
+    walk->spec.from = NULL; /* borrowed only now */
     if (spec->given_seeds) {
         /* One batch, whatever its size. */
         hspz_plan_init(&walk->plan, 1, (struct hspz_range){0, 1}, 0, HSPZ_STRANDS_PLUS);
@@ -59,6 +85,9 @@ hspz_walk_begin(struct hspz_walk *walk, const struct hspz_job_spec *spec,
                        (struct hspz_range){spec->begin, spec->end}, spec->interval, spec->strands);
         walk->most_seeds = hspz_plan_most_windows(&walk->plan) *
                            hspz_shape_seeds_per_position(shape, spec->transitions);
+    }
+    if (spec->from != NULL) {
+        go_on_from(walk, spec->from);
     }
     return HSPZ_OK;
 }
@@ -93,6 +122,60 @@ void
 hspz_walk_end(struct hspz_walk *walk)
 {
     hspz_collect_fini(&walk->collect);
+}
+
+/* ---- places ---- */
+
+static void
+keep(const struct hspz_walk *walk, struct hspz_job_place *kept)
+{
+    *kept = (struct hspz_job_place){
+        .stage = (int)walk->stage,
+        .place = walk->place,
+        .windows = walk->windows,
+        .block = walk->block,
+        .chunk = walk->chunk,
+        .chunk_number = walk->chunk_number,
+        .part_number = walk->part_number,
+        .sent = walk->sent,
+        .seeding = walk->seeding,
+        .lost = walk->lost,
+        .seeds_known = walk->seeds_known,
+        .hits_known = walk->hits_known,
+        .all_hits = walk->all_hits,
+        .totals = {walk->totals.strand[0], walk->totals.strand[1]},
+    };
+}
+
+/* Whether no HSPs are kept, nor some of a chunk's hits extended, nor is anything to be found again
+ * that was given out. */
+static bool
+keeps_nothing(const struct hspz_walk *walk)
+{
+    if (walk->skip > 0 || walk->stage == HSPZ_STAGE_SETTLE || walk->stage == HSPZ_STAGE_SEND) {
+        return false;
+    }
+    if (!hspz_walk_wants_hsps(walk) || walk->stage == HSPZ_STAGE_CHECK ||
+        walk->stage == HSPZ_STAGE_DONE) {
+        return true;
+    }
+    if (!in_job_scope(walk)) {
+        return walk->sent == walk->chunk.hit_end;
+    }
+    /* A strand's begin, where one comes after the other. */
+    return walk->plan.interval == 0 && walk->stage == HSPZ_STAGE_SEEDS && walk->place.batch == 0 &&
+           walk->block == 0 && !walk->seeding && !walk->lost && !walk->seeds_known;
+}
+
+static void
+keep_place(struct hspz_walk *walk, const struct hspz_part *part)
+{
+    if (keeps_nothing(walk)) {
+        keep(walk, &walk->kept);
+    } else if (part->kind == HSPZ_STEP_HSPS) {
+        walk->kept.hsps += part->count;
+        walk->kept.hsp_part = part->id.last_part ? 0 : part->id.part + 1;
+    }
 }
 
 /* ---- check ---- */
@@ -372,6 +455,25 @@ step_settle(struct hspz_walk *walk, struct hspz_error *err)
     return status;
 }
 
+/* Of a part those that were given out before this job went on for another. */
+static void
+leave_out(struct hspz_walk *walk, struct hspz_part *part)
+{
+    const size_t n = walk->skip < part->count ? (size_t)walk->skip : part->count;
+    struct hspz_hsp *const hsps = (struct hspz_hsp *)(void *)part->anchors;
+    walk->skip -= n;
+    part->count -= n;
+    part->id.hit_begin += n;
+    memmove(hsps, hsps + n, part->count * sizeof(*hsps));
+    if (walk->skip == 0 && (part->count > 0 || !part->id.last_part)) {
+        part->id.part = walk->kept.hsp_part;
+        walk->collect.part_number = part->id.part + (part->count > 0);
+    }
+    if (part->count == 0) {
+        part->kind = HSPZ_STEP_WORKED;
+    }
+}
+
 static void
 step_send(struct hspz_walk *walk, struct hspz_part *part)
 {
@@ -384,8 +486,11 @@ step_send(struct hspz_walk *walk, struct hspz_part *part)
         id.seed_end = walk->chunk.seed_end;
     }
     if (hspz_collect_send(&walk->collect, &id, part)) {
-        part->bytes = part->count * HSPZ_HSP_BYTES;
         totals_of(walk)->hsps += part->count;
+        if (walk->skip > 0) {
+            leave_out(walk, part);
+        }
+        part->bytes = part->count * HSPZ_HSP_BYTES;
     } else if (!in_job_scope(walk)) {
         walk->stage = walk->lost ? HSPZ_STAGE_SEEDS : HSPZ_STAGE_EXPAND;
     } else if (++walk->block < walk->block_count) {
@@ -465,6 +570,25 @@ step_batch(const struct step *s)
     }
 }
 
+static enum hspz_status
+step_any(const struct step *s)
+{
+    switch (s->walk->stage) {
+    case HSPZ_STAGE_CHECK:
+        return step_check(s->walk, s->err);
+    case HSPZ_STAGE_SETTLE:
+        return step_settle(s->walk, s->err);
+    case HSPZ_STAGE_SEND:
+        step_send(s->walk, s->part);
+        return HSPZ_OK;
+    case HSPZ_STAGE_DONE:
+        s->part->kind = HSPZ_STEP_DONE;
+        return HSPZ_OK;
+    default:
+        return step_batch(s);
+    }
+}
+
 enum hspz_status
 hspz_walk_step(struct hspz_walk *walk, const struct hspz_walk_ops *ops, void *user,
                struct hspz_part *part, struct hspz_error *err)
@@ -474,18 +598,9 @@ hspz_walk_step(struct hspz_walk *walk, const struct hspz_walk_ops *ops, void *us
     HSPZ_REQUIRE(part->capacity >= (columnar || hspz_walk_wants_hsps(walk) ? 2u : 1u));
     part->count = part->bytes = 0;
     part->kind = HSPZ_STEP_WORKED;
-    switch (walk->stage) {
-    case HSPZ_STAGE_CHECK:
-        return step_check(walk, err);
-    case HSPZ_STAGE_SETTLE:
-        return step_settle(walk, err);
-    case HSPZ_STAGE_SEND:
-        step_send(walk, part);
-        return HSPZ_OK;
-    case HSPZ_STAGE_DONE:
-        part->kind = HSPZ_STEP_DONE;
-        return HSPZ_OK;
-    default:
-        return step_batch(&s);
+    const enum hspz_status status = step_any(&s);
+    if (status == HSPZ_OK) {
+        keep_place(walk, part);
     }
+    return status;
 }

@@ -95,9 +95,11 @@ struct hspz_walk {
     bool hits_known;  /* totals have this block's hits */
 
     struct hspz_collect collect; /* jobs of HSPs */
+    uint64_t skip;               /* of those that were given out before, HSPs still to come */
 
     uint64_t all_hits;
     struct hspz_job_totals totals;
+    struct hspz_job_place kept; /* for a job that is to go on for this one */
 };
 
 /* HSPZ_E_BAD_REQUEST: a query that is too long; given seeds or bad scoring in a job of HSPs. */

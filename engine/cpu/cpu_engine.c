@@ -201,5 +201,6 @@ const struct hspz_engine_ops hspz_cpu_engine = {
     .job_bytes = hspz_cpu_job_bytes,
     .job_park = hspz_cpu_job_park,
     .job_totals = hspz_cpu_job_totals,
+    .job_place = hspz_cpu_job_place,
     .job_end = hspz_cpu_job_end,
 };

@@ -228,5 +228,6 @@ const struct hspz_engine_ops hspz_cuda_engine = {
     .job_bytes = hspz_cuda_job_bytes,
     .job_park = hspz_cuda_job_park,
     .job_totals = hspz_cuda_job_totals,
+    .job_place = hspz_cuda_job_place,
     .job_end = hspz_cuda_job_end,
 };

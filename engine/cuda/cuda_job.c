@@ -333,6 +333,12 @@ hspz_cuda_job_totals(const struct hspz_job *job, struct hspz_job_totals *out)
 }
 
 void
+hspz_cuda_job_place(const struct hspz_job *job, struct hspz_job_place *out)
+{
+    *out = job->walk.kept;
+}
+
+void
 hspz_cuda_job_end(struct hspz_job **job)
 {
     if (*job != NULL) {

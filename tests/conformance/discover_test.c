@@ -78,6 +78,7 @@ test_random_queries_equal_the_model(void **state)
             runner_check(&f.runner, f.ref, &job,
                          &(struct run_options){.part_anchors = 1 + test_random(&seed) % 5000,
                                                .park_every = round % 3,
+                                               .lose_every = round % 5,
                                                .walk = (enum hspz_chunk_walk)(round & 1)});
             free(ref);
             free(query);
@@ -110,7 +111,8 @@ test_given_seeds_equal_the_model_at_every_part_size(void **state)
             job.seed_count = 1000;
             job.max_hits = p % 2 == 0 ? 500 : 1;
             runner_check(&f.runner, f.ref, &job,
-                         &(struct run_options){.part_anchors = parts[p], .park_every = 13});
+                         &(struct run_options){
+                             .part_anchors = parts[p], .park_every = 13, .lose_every = p % 4 * 7});
         }
         struct model_job job = fixture_job(&f, NULL);
         job.seeds = seeds;
@@ -137,7 +139,7 @@ test_long_query_is_cut_into_batches(void **state)
         struct model_job job = fixture_job(&f, query);
         job.max_hits = 5000;
         runner_check(&f.runner, f.ref, &job,
-                     &(struct run_options){.part_anchors = 3000, .park_every = 5});
+                     &(struct run_options){.part_anchors = 3000, .park_every = 5, .lose_every = 3});
         fixture_close(&f);
     }
     free(ref);
@@ -166,7 +168,8 @@ test_intervals_are_walked_as_kegalign_does(void **state)
             job.max_hits = 1 + test_random(&seed) % 1000;
             runner_check(&f.runner, f.ref, &job,
                          &(struct run_options){.part_anchors = 1 + test_random(&seed) % 500,
-                                               .park_every = round % 3});
+                                               .park_every = round % 3,
+                                               .lose_every = round % 4});
             free(ref);
             free(query);
             fixture_close(&f);
@@ -178,8 +181,9 @@ test_intervals_are_walked_as_kegalign_does(void **state)
         fixture_load(&f, ref);
         struct model_job job = fixture_job(&f, query);
         for (job.interval = 250000; job.interval < 1000000; job.interval += 190001) {
-            runner_check(&f.runner, f.ref, &job,
-                         &(struct run_options){.part_anchors = 3000, .park_every = 5});
+            runner_check(
+                &f.runner, f.ref, &job,
+                &(struct run_options){.part_anchors = 3000, .park_every = 5, .lose_every = 3});
         }
         free(ref);
         free(query);
@@ -204,7 +208,8 @@ test_blocks_of_a_reference_come_in_order(void **state)
         job.max_hits = 4000;
         for (unsigned park = 0; park < 4; park++) {
             runner_check(&f.runner, f.ref, &job,
-                         &(struct run_options){.part_anchors = 777, .park_every = park});
+                         &(struct run_options){
+                             .part_anchors = 777, .park_every = park, .lose_every = 3 - park});
         }
         free(query);
         fixture_close(&f);

@@ -70,6 +70,7 @@ test_random_queries_equal_the_model(void **state)
                 &f.runner, f.ref, &job, &scoring,
                 &(struct run_options){.part_anchors = 2 + test_random(&seed) % 3000,
                                       .park_every = round % 3,
+                                      .lose_every = round % 5,
                                       .walk = (enum hspz_chunk_walk)(round & 1)});
             free(ref);
             free(query);
@@ -109,7 +110,8 @@ test_blocks_have_sets_of_their_own(void **state)
             model_hsps_free(&hsps);
             runner_check_hsps(&f.runner, f.ref, &job, &scoring,
                               &(struct run_options){.part_anchors = round < 6 ? 777 : 3,
-                                                    .park_every = round % 4});
+                                                    .park_every = round % 4,
+                                                    .lose_every = round % 5});
         }
         free(query);
         free(more);
@@ -139,9 +141,10 @@ test_a_long_query_is_one_scope(void **state)
             job.max_hits = 2000;
             const struct model_scoring scoring = {
                 .xdrop = 910, .threshold = 3000, .scope = (enum hspz_hsp_scope)scope};
-            assert_true(runner_check_hsps(
-                            &f.runner, f.ref, &job, &scoring,
-                            &(struct run_options){.part_anchors = 1000, .park_every = 7}) > 1000);
+            assert_true(runner_check_hsps(&f.runner, f.ref, &job, &scoring,
+                                          &(struct run_options){.part_anchors = 1000,
+                                                                .park_every = 7,
+                                                                .lose_every = 5}) > 1000);
         }
         free(ref);
         free(query);

@@ -133,6 +133,18 @@ keep_part(struct run_result *result, const struct hspz_part *part, enum hspz_enc
     chunk->last_part = part->id.last_part;
 }
 
+/* Another job in place of one that is lost, as after its device was. */
+static void
+go_on(struct runner *r, struct hspz_ref *ref, struct hspz_job_spec spec, struct hspz_job **job)
+{
+    struct hspz_job_place place;
+    r->ops->job_place(*job, &place);
+    r->ops->job_end(job);
+    spec.from = &place;
+    assert_int_equal(r->ops->job_begin(r->engine, ref, &spec, job, NULL), HSPZ_OK);
+    memset(&place, 0xa5, sizeof(place));
+}
+
 struct run_result
 runner_run(struct runner *r, struct hspz_ref *ref, const struct hspz_job_spec *spec,
            const struct run_options *options)
@@ -150,6 +162,7 @@ runner_run(struct runner *r, struct hspz_ref *ref, const struct hspz_job_spec *s
     if (job != NULL) {
         r->ops->job_bytes(job, &job_bytes);
     }
+    unsigned lose_next = options->lose_every, lose = lose_next;
     for (unsigned step = 1; result.status == HSPZ_OK; step++) {
         struct hspz_part part = {.anchors = buffer, .capacity = options->part_anchors};
         memset(buffer, 0xa5, bytes);
@@ -173,6 +186,12 @@ runner_run(struct runner *r, struct hspz_ref *ref, const struct hspz_job_spec *s
             r->ops->job_bytes(job, &job_bytes);
             assert_int_equal(job_bytes.now, kept);
             assert_int_equal(job_bytes.kept, kept);
+        }
+        if (step == lose) {
+            go_on(r, ref, run_spec, &job);
+            r->ops->job_bytes(job, &job_bytes);
+            lose_next *= spec->output == HSPZ_RECORDS_HSPS ? 2 : 1;
+            lose += lose_next;
         }
     }
     if (job != NULL) {

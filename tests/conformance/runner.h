@@ -15,6 +15,8 @@ struct runner {
 struct run_options {
     size_t part_anchors; /* capacity of a part */
     unsigned park_every; /* park after every so many steps; 0: never */
+    unsigned lose_every; /* the same: another job goes on for this one; for HSPs, each time after
+                            twice as many */
     enum hspz_chunk_walk walk;
     enum hspz_encoding encoding; /* of anchors; with columns a part has room for 2 or more */
 };

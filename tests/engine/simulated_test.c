@@ -15,7 +15,7 @@ test_a_list_gives_each_device_its_speed_and_failure(void **state)
     assert_int_equal(hspz_simulated_parse("2x2000,0,5:fails=0,7:hangs=3,8:hangs=9:for=20", &devices,
                                           &count, NULL),
                      HSPZ_OK);
-    const struct hspz_simulated want[] = {
+    static const uint64_t want[][4] = {
         {2000000, UINT64_MAX, UINT64_MAX, UINT64_MAX},
         {2000000, UINT64_MAX, UINT64_MAX, UINT64_MAX},
         {0, UINT64_MAX, UINT64_MAX, UINT64_MAX},
@@ -25,10 +25,10 @@ test_a_list_gives_each_device_its_speed_and_failure(void **state)
     };
     assert_int_equal(count, 6);
     for (unsigned i = 0; i < count; i++) {
-        assert_int_equal(devices[i].step_ns, want[i].step_ns);
-        assert_int_equal(devices[i].fails_after, want[i].fails_after);
-        assert_int_equal(devices[i].hangs_after, want[i].hangs_after);
-        assert_int_equal(devices[i].hang_ns, want[i].hang_ns);
+        assert_int_equal(devices[i].step_ns, want[i][0]);
+        assert_int_equal(devices[i].fails_after, want[i][1]);
+        assert_int_equal(devices[i].hangs_after, want[i][2]);
+        assert_int_equal(devices[i].hang_ns, want[i][3]);
     }
     free(devices);
 }

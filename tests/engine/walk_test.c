@@ -456,8 +456,23 @@ forget_ends(struct list *list)
 
 struct way {
     bool at_once, small, failing;
-    unsigned lose_every; /* steps; 0: never */
+    unsigned lose_every;    /* steps; 0: never */
+    unsigned replace_every; /* the same: another walk goes on for this one; for HSPs each time after
+                               twice as many */
 };
+
+static void
+replace(struct fake *f, struct hspz_job_spec spec, const struct hspz_shape *shape, size_t blocks)
+{
+    struct hspz_job_place place = f->walk.kept;
+    hspz_walk_end(&f->walk);
+    forget(f);
+    memset(f->sums, 0xa5, HSPZ_BATCH_POSITIONS * sizeof(*f->sums));
+    spec.from = &place;
+    assert_int_equal(hspz_walk_begin(&f->walk, &spec, shape, blocks, NULL), HSPZ_OK);
+    memset(&place, 0xa5, sizeof(place));
+    f->losses++;
+}
 
 /* Steps that neither send nor get the job further would go on for ever: so many are too many. */
 static void
@@ -484,7 +499,7 @@ run(const struct hspz_job_spec *spec, const struct hspz_shape *shape, size_t blo
     forget_ends(&want);
     struct hspz_part_id last = {.last_part = true};
     uint64_t buffer[PART_LIMIT];
-    unsigned idle = 0;
+    unsigned idle = 0, replace_next = way->replace_every, replace_at = replace_next;
     uint64_t sent = 0;
     for (unsigned step = 1;; step++) {
         const bool needed = hspz_walk_needs_batch(&f.walk);
@@ -495,7 +510,11 @@ run(const struct hspz_job_spec *spec, const struct hspz_shape *shape, size_t blo
         assert_true(needed || !f.had_batch);
         if (status != HSPZ_OK) {
             assert_int_equal(status, HSPZ_E_OUT_OF_MEMORY);
-            lose(&f);
+            if (way->replace_every != 0 && spec->output != HSPZ_RECORDS_HSPS) {
+                replace(&f, *spec, shape, blocks);
+            } else {
+                lose(&f);
+            }
             continue;
         }
         if (part.kind == HSPZ_STEP_DONE) {
@@ -511,6 +530,11 @@ run(const struct hspz_job_spec *spec, const struct hspz_shape *shape, size_t blo
         assert_true(idle < (spec->output == HSPZ_RECORDS_HSPS ? 4000 : 200));
         if (way->lose_every != 0 && step % way->lose_every == 0) {
             lose(&f);
+        }
+        if (replace_at != 0 && step >= replace_at) {
+            replace(&f, *spec, shape, blocks);
+            replace_next *= spec->output == HSPZ_RECORDS_HSPS ? 2 : 1;
+            replace_at = step + replace_next;
         }
     }
     assert_true(last.last_part);
@@ -537,10 +561,11 @@ test_every_way_gives_the_same_chunks_and_bytes(void **state)
 {
     (void)state;
     static const struct way ways[] = {
-        {false, false, false, 0}, {true, false, false, 0}, {false, false, false, 1},
-        {true, false, false, 1},  {true, true, false, 0},  {true, true, false, 1},
-        {true, false, true, 0},   {true, true, true, 0},   {false, false, true, 2},
-        {true, true, true, 3},
+        {false, false, false, 0, 0}, {true, false, false, 0, 0},  {false, false, false, 1, 0},
+        {true, false, false, 1, 0},  {true, true, false, 0, 0},   {true, true, false, 1, 0},
+        {true, false, true, 0, 0},   {true, true, true, 0, 0},    {false, false, true, 2, 0},
+        {true, true, true, 3, 0},    {false, false, false, 0, 1}, {true, true, false, 3, 2},
+        {true, false, true, 2, 5},
     };
     struct hspz_shape shape;
     assert_int_equal(hspz_shape_parse("1111", 4, &shape, NULL), HSPZ_OK);
