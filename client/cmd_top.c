@@ -289,6 +289,7 @@ watch(const struct hspz_cli *cli, struct hspz_client *client, struct sample samp
         }
     }
     fputs("\033[?25h\033[?1049l", stdout);
+    fflush(stdout); /* what is said of a failure has to outlast this screen */
     return status == HSPZ_E_STOPPED ? HSPZ_OK : status;
 }
 

@@ -434,9 +434,9 @@ class ClientTest(hspz_test.TestCase):
                     self.assertRegex(lines[at + 1], r" 1 +0 +\S+ +\S+ +\S+ +\d+% +<\S+ +<\S+$")
         daemon.stop()
 
-    def test_top_refreshes_in_a_terminal_and_leaves_it_as_it_was(self):
+    def top(self, daemon):
+        """In a terminal: its process, the terminal's other end, and what it showed."""
         import pty
-        daemon = self.daemon(indexes=self.files)
         master, slave = pty.openpty()
         self.addCleanup(os.close, master)
         process = subprocess.Popen([hspz_test.CLIENT, "--server", daemon.server, "top", "--every",
@@ -445,6 +445,20 @@ class ClientTest(hspz_test.TestCase):
         seen = b""
         while seen.count(b"TENANT") < 3:
             seen += os.read(master, 65536)
+        return process, master, seen
+
+    def test_top_tells_of_the_servers_end_where_it_can_be_read(self):
+        daemon = self.daemon(indexes=self.files)
+        process, master, seen = self.top(daemon)
+        daemon.stop()
+        while not re.search(rb"hspz-client: .*\n", seen):
+            seen += os.read(master, 65536)
+        self.assertEqual(process.wait(10 * SLOWER), 1)
+        self.assertRegex(seen, rb"\033\[\?1049lhspz-client: unix:.*\n$")
+
+    def test_top_refreshes_in_a_terminal_and_leaves_it_as_it_was(self):
+        daemon = self.daemon(indexes=self.files)
+        process, master, seen = self.top(daemon)
         process.send_signal(signal.SIGINT)
         while not seen.endswith(b"\033[?1049l"):
             seen += os.read(master, 65536)
