@@ -191,7 +191,11 @@ hspz_conn_update(struct hspz_conn *conn)
             return; /* it failed, and so did telling somebody here */
         }
     }
-    if (head->ops->ready(head, conn->parts_held < conn->service->config->parts_per_connection)) {
+    const bool credit = conn->parts_held < conn->service->config->parts_per_connection;
+    if (!credit && head->shm && !head->working) {
+        hspz_conn_shm_wait(conn);
+    }
+    if (head->ops->ready(head, credit)) {
         hspz_scheduler_push(&conn->service->scheduler, &conn->source, &conn->tenant->share,
                             head->priority);
     }

@@ -413,5 +413,9 @@ hspz_conn_send_part(struct hspz_conn *conn, struct hspz_buffer *buffer)
     conn->submitted_bytes += len;
     conn->service->stats.bytes_out += len;
     conn->service->stats.parts++;
+    if (placed) {
+        conn->service->stats.shm.parts++;
+        conn->service->stats.shm.bytes_out += buffer->bytes;
+    }
     *buffer->sent += buffer->count;
 }

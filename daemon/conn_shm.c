@@ -19,6 +19,7 @@ struct hspz_conn_shm {
     size_t input_bytes;
     uint64_t charged_bytes;     /* to the tenant */
     uint64_t returns, moved_ms; /* parts given back, and when that last changed */
+    uint64_t waits_since_ns;    /* the head job, for a part; 0: it does not */
 };
 
 static enum hspz_status
@@ -147,8 +148,8 @@ answer(struct hspz_conn *conn, uint32_t id, int socket, const struct hspz_conn_s
     return status;
 }
 
-enum hspz_status
-hspz_conn_shm_open(struct hspz_conn *conn, uint32_t id, struct hspz_error *err)
+static enum hspz_status
+open_shm(struct hspz_conn *conn, uint32_t id, struct hspz_error *err)
 {
     enum hspz_status status = check_open(conn, err);
     if (status != HSPZ_OK) {
@@ -180,7 +181,34 @@ hspz_conn_shm_open(struct hspz_conn *conn, uint32_t id, struct hspz_error *err)
     }
     conn->tenant->shm_bytes += shm->charged_bytes;
     conn->shm = shm;
+    conn->service->stats.shm.opened++;
     return HSPZ_OK;
+}
+
+enum hspz_status
+hspz_conn_shm_open(struct hspz_conn *conn, uint32_t id, struct hspz_error *err)
+{
+    const enum hspz_status status = open_shm(conn, id, err);
+    conn->service->stats.shm.refused += status != HSPZ_OK && conn->shm == NULL;
+    return status;
+}
+
+void
+hspz_conn_shm_wait(struct hspz_conn *conn)
+{
+    if (conn->shm->waits_since_ns == 0) {
+        conn->shm->waits_since_ns = uv_hrtime();
+        conn->service->stats.shm.waits++;
+    }
+}
+
+static void
+end_wait(struct hspz_conn *conn)
+{
+    if (conn->shm->waits_since_ns != 0) {
+        conn->service->stats.shm.waited_ns += uv_hrtime() - conn->shm->waits_since_ns;
+        conn->shm->waits_since_ns = 0;
+    }
 }
 
 void
@@ -199,7 +227,7 @@ hspz_conn_shm_reclaim(struct hspz_conn *conn)
     struct hspz_buffer *buffer = NULL;
     while (conn->shm != NULL && (buffer = hspz_shm_ring_reclaim(conn->shm->ring)) != NULL) {
         conn->parts_held--;
-        hspz_shm_ring_give(conn->shm->ring, buffer);
+        hspz_conn_return_part(conn, buffer);
     }
 }
 
@@ -286,6 +314,7 @@ hspz_conn_shm_copy(const struct hspz_conn *conn, uint64_t offset, size_t len, ui
         }
         done += n > 0 ? (size_t)n : 0;
     }
+    conn->service->stats.shm.bytes_in += len;
     *out = bytes;
     return HSPZ_OK;
 }
@@ -304,6 +333,7 @@ void
 hspz_conn_return_part(struct hspz_conn *conn, struct hspz_buffer *buffer)
 {
     if (buffer->ring != NULL) {
+        end_wait(conn);
         hspz_shm_ring_give(buffer->ring, buffer);
     } else {
         hspz_buffers_give(conn->service->buffers, &buffer);

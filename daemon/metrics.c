@@ -2,6 +2,7 @@
 
 #include "daemon/catalog.h"
 #include "daemon/filters.h"
+#include "daemon/shm_pool.h"
 #include "protocol/text.h"
 
 #include <inttypes.h>
@@ -164,6 +165,30 @@ daemon_memory(FILE *out, const struct hspz_service *s)
     single(out, "hspz_memory_ingest_bytes", "gauge", "Requests held.", (double)s->ingest_bytes);
     single(out, "hspz_memory_ingest_budget_bytes", "gauge", "Budget of requests held.",
            (double)s->config->ingest_total);
+}
+
+static void
+daemon_shm(FILE *out, const struct hspz_service *s)
+{
+    const struct hspz_shm_stats *shm = &s->stats.shm;
+    single(out, "hspz_shm_rings", "gauge", "Rings of shared memory that clients have.",
+           (double)hspz_shm_pool_used(s->shm_pool));
+    single(out, "hspz_shm_rings_limit", "gauge", "Most rings of shared memory.",
+           (double)hspz_shm_pool_most(s->shm_pool));
+    single(out, "hspz_shm_opened_total", "counter", "Rings given to clients.", (double)shm->opened);
+    single(out, "hspz_shm_refused_total", "counter",
+           "Clients that were refused a ring and go on by the stream.", (double)shm->refused);
+    single(out, "hspz_shm_parts_total", "counter", "Parts of records put into rings.",
+           (double)shm->parts);
+    single(out, "hspz_shm_sent_bytes_total", "counter", "Bytes of records put into rings.",
+           (double)shm->bytes_out);
+    single(out, "hspz_shm_received_bytes_total", "counter",
+           "Bytes of requests taken from shared memory.", (double)shm->bytes_in);
+    single(out, "hspz_shm_waits_total", "counter",
+           "Times a job stood still because its client had all of its ring.", (double)shm->waits);
+    single(out, "hspz_shm_wait_seconds_total", "counter",
+           "Time that jobs stood still because their client had all of its ring.",
+           (double)shm->waited_ns * NS);
 }
 
 /* ---- tenants, indexes, devices ---- */
@@ -359,6 +384,7 @@ hspz_metrics_render(struct hspz_service *service, char **text, size_t *len)
     daemon_connections(out, service);
     daemon_work(out, service);
     daemon_memory(out, service);
+    daemon_shm(out, service);
     bool good = scopes(out, service);
     good = ferror(out) == 0 && good;
     good = fclose(out) == 0 && good;

@@ -280,6 +280,18 @@ hspz_shm_pool_segment_bytes(const struct hspz_shm_pool *pool)
 }
 
 uint64_t
+hspz_shm_pool_used(const struct hspz_shm_pool *pool)
+{
+    return pool != NULL ? pool->used : 0;
+}
+
+uint64_t
+hspz_shm_pool_most(const struct hspz_shm_pool *pool)
+{
+    return pool != NULL ? pool->most : 0;
+}
+
+uint64_t
 hspz_shm_pool_descriptors(const struct hspz_shm_pool *pool)
 {
     return pool != NULL ? 2 * pool->most + 1 : 0;

@@ -62,5 +62,8 @@ HSPZ_MUST_USE enum hspz_status hspz_shm_segment_reader(const struct hspz_shm_seg
 size_t hspz_shm_pool_ring_bytes(const struct hspz_shm_pool *pool);
 size_t hspz_shm_pool_input_bytes(const struct hspz_shm_pool *pool);
 uint64_t hspz_shm_pool_segment_bytes(const struct hspz_shm_pool *pool); /* of both */
+/* Segments that clients have, and that there may be. NULL: none. */
+uint64_t hspz_shm_pool_used(const struct hspz_shm_pool *pool);
+uint64_t hspz_shm_pool_most(const struct hspz_shm_pool *pool);
 /* Descriptors that all segments take, and one more while a client gets its. NULL: none. */
 uint64_t hspz_shm_pool_descriptors(const struct hspz_shm_pool *pool);

@@ -6,6 +6,7 @@
 #include "daemon/filters.h"
 #include "daemon/job.h"
 #include "daemon/service.h"
+#include "daemon/shm_pool.h"
 
 #include <string.h>
 
@@ -121,6 +122,23 @@ encode_memory(struct hspz_writer *w, const struct hspz_service *service)
     hspz_write_key_uint(w, "parts_shared_budget", config->buffer_memory);
     hspz_write_key_uint(w, "ingest_bytes", service->ingest_bytes);
     hspz_write_key_uint(w, "ingest_budget", config->ingest_total);
+}
+
+static void
+encode_shm(struct hspz_writer *w, const struct hspz_service *service)
+{
+    const struct hspz_shm_stats *shm = &service->stats.shm;
+    hspz_write_str(w, "shm");
+    hspz_write_map(w, 9);
+    hspz_write_key_uint(w, "rings", hspz_shm_pool_used(service->shm_pool));
+    hspz_write_key_uint(w, "limit", hspz_shm_pool_most(service->shm_pool));
+    hspz_write_key_uint(w, "opened", shm->opened);
+    hspz_write_key_uint(w, "refused", shm->refused);
+    hspz_write_key_uint(w, "parts", shm->parts);
+    hspz_write_key_uint(w, "bytes_out", shm->bytes_out);
+    hspz_write_key_uint(w, "bytes_in", shm->bytes_in);
+    hspz_write_key_uint(w, "waits", shm->waits);
+    hspz_write_key_uint(w, "waited_ms", shm->waited_ns / 1000000);
 }
 
 static uint32_t
@@ -272,6 +290,7 @@ encode_totals(struct hspz_writer *w, const struct hspz_service *service, uint64_
     hspz_write_key_uint(w, "parks", stats->parks);
     hspz_write_key_uint(w, "notifications_ignored", stats->notifications_ignored);
     encode_memory(w, service);
+    encode_shm(w, service);
     hspz_write_key_uint(w, "filter_count", hspz_filters_count(service->filters));
 }
 
@@ -292,7 +311,7 @@ hspz_stats_encode(struct hspz_writer *w, const struct hspz_conn *conn,
         encode_tenant(w, conn->tenant, now);
         return;
     }
-    hspz_write_map(w, 28);
+    hspz_write_map(w, 29);
     encode_head(w, service);
     encode_totals(w, service, now);
     encode_latency_bounds(w);

@@ -9,6 +9,14 @@
 
 #include <stdint.h>
 
+/* Of memory shared with clients. */
+struct hspz_shm_stats {
+    uint64_t opened, refused;  /* rings; who was refused goes on by the stream */
+    uint64_t parts, bytes_out; /* lent to clients */
+    uint64_t bytes_in;         /* of requests, copied from inputs */
+    uint64_t waits, waited_ns; /* jobs that could go on but for the client, who had all parts */
+};
+
 struct hspz_stats {
     struct hspz_outcomes requests; /* of every method, and messages that are none */
     struct hspz_outcomes jobs;     /* of jobs alone, also in `requests` */
@@ -22,6 +30,7 @@ struct hspz_stats {
     uint64_t keys;             /* of finished requests about filters */
     uint64_t answers, entries; /* sent: of keys; of filters */
     uint64_t parks;            /* times a job gave its scratch memory back */
+    struct hspz_shm_stats shm;
 };
 
 struct hspz_conn;

@@ -12,6 +12,7 @@ import unittest
 
 import hspz_test
 from hspz_test import SLOWER, bases, poll
+from shm_peer import ShmPeer
 
 
 def samples(text):
@@ -111,6 +112,25 @@ class MetricsTest(hspz_test.TestCase):
         self.assertEqual(values["hspz_state"][(("state", "ready"),)], 1)
         self.assertEqual(sum(values["hspz_state"].values()), 1)
         self.assertEqual(types["hspz_tenant_job_seconds"], "histogram")
+        daemon.stop()
+
+    def test_metrics_say_what_goes_through_shared_memory(self):
+        daemon = self.start(indexes=self.files)
+        with ShmPeer(daemon.path) as peer:
+            _, data, parts = peer.discover("r", transport="shm",
+                                           query={"bases": peer.put(self.text.encode())})
+            stats = peer.call("stats")["shm"]
+            values, types = self.metrics()
+        self.assertEqual((stats["bytes_in"], stats["bytes_out"], stats["parts"], stats["rings"]),
+                         (len(self.text), len(data), len(parts), 1))
+        for name, key in (("rings", "rings"), ("rings_limit", "limit"), ("opened_total", "opened"),
+                          ("refused_total", "refused"), ("parts_total", "parts"),
+                          ("sent_bytes_total", "bytes_out"), ("waits_total", "waits"),
+                          ("received_bytes_total", "bytes_in")):
+            self.assertEqual(values["hspz_shm_" + name][()], stats[key], name)
+            self.assertEqual(types["hspz_shm_" + name],
+                             "counter" if name.endswith("_total") else "gauge")
+        self.assertEqual(values["hspz_shm_wait_seconds_total"][()] * 1000 // 1, stats["waited_ms"])
         daemon.stop()
 
     @unittest.skipIf(shutil.which("promtool") is None, "no promtool")

@@ -4,7 +4,7 @@ was; who does not get any; and what is left behind."""
 import os
 import random
 import struct
-import subprocess
+import time
 
 import hspz_test
 from hspz_test import SHAPE_12OF19, RpcError, bases, discover
@@ -141,6 +141,45 @@ class ShmTest(hspz_test.TestCase):
                 return True
         except RpcError:
             return False
+
+    def test_what_goes_through_memory_is_counted(self):
+        daemon = self.daemon("--part-bytes", "64K", "--parts-per-connection", "2", "--shm-memory", "9M",
+                             indexes={"ref": self.index_file})
+        with daemon.peer() as plain, self.share(daemon) as peer:
+            def counted():
+                return plain.call("stats")["shm"]
+
+            self.assertEqual(counted(), dict(dict.fromkeys(counted(), 0), rings=1, limit=1, opened=1))
+            with self.share(daemon, share=False) as second:
+                self.assert_code(second.error("shm.open"), "quota_exceeded")
+                second.discover("ref", query={"bases": self.query})
+            self.assert_code(peer.error("shm.open"), "bad_request")
+            out = plain.call("stats")["bytes_out"]
+            _, data, parts = peer.discover("ref", transport="shm", query={"bases": peer.put(self.query)})
+            self.assertGreater(len(parts), 20)
+            now = counted()
+            for key, value in (("parts", len(parts)), ("bytes_out", len(data)), ("refused", 1),
+                               ("bytes_in", len(self.query)), ("opened", 1)):
+                self.assertEqual(now[key], value, key)
+            # They did not go through the socket.
+            self.assertLess(plain.call("stats")["bytes_out"] - out, len(data) / 10)
+            # One who keeps its parts has its job wait, once, until it gives them back.
+            peer.keep = True
+            number = peer.request("discover", index="ref", transport="shm", query={"bases": self.query})
+            while len(peer.kept) < 2:
+                peer.notices.append(peer.receive())
+            self.assertTrue(hspz_test.poll(lambda: counted()["waits"] > now["waits"]))
+            before = counted()
+            time.sleep(0.3)
+            self.assertEqual(counted(), before)
+            peer.give_back()
+            peer.result(number)
+            after = counted()
+            self.assertGreaterEqual(after["waited_ms"], before["waited_ms"] + 290)
+            self.assertEqual(after["bytes_out"], 2 * len(data))
+        with daemon.peer() as plain:
+            self.assertTrue(hspz_test.poll(lambda: plain.call("stats")["shm"]["rings"] == 0))
+        daemon.stop()
 
     def test_a_tenant_has_its_limit(self):
         user = {"name": "me", "uids": os.geteuid(), "max_shm_bytes": "25M"}
