@@ -31,6 +31,14 @@ struct hspz_command {
     const char *operands[2]; /* names of those it cannot do without */
 };
 
+/* Of commands that seed: how many transitions a word may hold, a uint32_t. */
+#define HSPZ_TRANSITIONS_OPTIONS(number)                                                           \
+    {.kind = HSPZ_OPTION_ZERO, .name = "--no-transitions", .target = (number)},                    \
+    {                                                                                              \
+        .kind = HSPZ_OPTION_NUMBER32, .name = "--transitions", .target = (number),                 \
+        .most = HSPZ_TRANSITIONS_LIMIT                                                             \
+    }
+
 extern const struct hspz_command hspz_commands[];
 extern const size_t hspz_command_count;
 
