@@ -136,6 +136,9 @@ static void
 on_lost(struct hspz_service *s, unsigned device, const struct hspz_error *why)
 {
     struct hspz_daemon *d = hspz_daemon_of(s);
+    if (hspz_device_lose(s, device, why)) {
+        return;
+    }
     if (d->lost_ms == 0) {
         d->lost_ms = uv_now(&d->loop);
         d->status = HSPZ_E_DEVICE_ERROR;

@@ -72,28 +72,81 @@ fastest_ns(const struct hspz_service *service)
     return least == UINT64_MAX ? 1 : least;
 }
 
+static bool
+is_ready(const struct hspz_service *service, unsigned device)
+{
+    return service->devices[device].state == HSPZ_DEVICE_READY;
+}
+
 /* Others wait, and these have nothing to do: what was slow once is tried again in the end. */
 static void
 doubt_idle(struct hspz_service *service)
 {
     for (unsigned d = 0; d < service->device_count; d++) {
         struct hspz_device *const device = &service->devices[d];
-        device->step_ns -= hspz_device_turns(service, d) == 0 ? device->step_ns / DOUBT : 0;
+        const bool idle = is_ready(service, d) && hspz_device_turns(service, d) == 0;
+        device->step_ns -= idle ? device->step_ns / DOUBT : 0;
     }
+}
+
+const char *
+hspz_device_state_name(enum hspz_device_state state)
+{
+    return state == HSPZ_DEVICE_READY ? "ready" : "lost";
+}
+
+unsigned
+hspz_device_count_ready(const struct hspz_service *service)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < service->device_count; i++) {
+        count += is_ready(service, i);
+    }
+    return count;
+}
+
+static void
+set_state(struct hspz_service *service, unsigned device, enum hspz_device_state state)
+{
+    service->devices[device].state = state;
+    const unsigned ready = hspz_device_count_ready(service);
+    hspz_scheduler_resize(&service->scheduler,
+                          hspz_device_lanes(service) * (ready > 0 ? ready : 1));
+}
+
+bool
+hspz_device_lose(struct hspz_service *service, unsigned device, const struct hspz_error *why)
+{
+    if (!service->ops->devices_apart || device == HSPZ_ANY_DEVICE) {
+        return false;
+    }
+    if (service->devices[device].state != HSPZ_DEVICE_LOST) {
+        set_state(service, device, HSPZ_DEVICE_LOST);
+        if (hspz_device_count_ready(service) > 0) {
+            HSPZ_LOG(service->log, HSPZ_LOG_ERROR, "device lost, others go on",
+                     hspz_kv_uint("device", device),
+                     hspz_kv_uint("ready", hspz_device_count_ready(service)),
+                     hspz_kv("why", why->text));
+        }
+    }
+    return hspz_device_count_ready(service) > 0;
 }
 
 struct hspz_worker *
 hspz_device_choose(struct hspz_service *service, struct hspz_worker *now, unsigned only)
 {
     const unsigned count = service->device_count;
-    if (only != HSPZ_ANY_DEVICE || count == 1) {
-        return lightest(service, only != HSPZ_ANY_DEVICE ? only : 0, now);
+    if (only != HSPZ_ANY_DEVICE) {
+        return is_ready(service, only) ? lightest(service, only, now) : NULL;
     }
     const uint64_t fastest = fastest_ns(service);
     unsigned best = count;
     uint64_t least = UINT64_MAX, here = UINT64_MAX;
     for (unsigned i = 0; i < count; i++) {
         const unsigned d = (service->next_device + i) % count;
+        if (!is_ready(service, d)) {
+            continue;
+        }
         const uint64_t step_ns = service->devices[d].step_ns;
         const unsigned ahead = now != NULL ? hspz_device_turns(service, d) : jobs_of(service, d);
         const uint64_t wait = (ahead + 1) * (step_ns != 0 ? step_ns : fastest);
@@ -104,6 +157,9 @@ hspz_device_choose(struct hspz_service *service, struct hspz_worker *now, unsign
         if (now != NULL && hspz_worker_device(now) == d) {
             here = wait;
         }
+    }
+    if (best == count) {
+        return NULL;
     }
     if (now != NULL && here / 2 <= least) {
         best = hspz_worker_device(now);

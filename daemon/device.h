@@ -6,6 +6,9 @@
  * as what it has there is made again elsewhere. So a slow device gets less to do, and nobody waits
  * for it who could be served. One that idles because it was slow is tried again by and by.
  *
+ * A device that fails is lost. Where the engine says that devices are apart, and another one works,
+ * it gets no more turns, and what jobs had there is done again on others; else the daemon ends.
+ *
  * Threads: the loop thread only. */
 #pragma once
 
@@ -18,10 +21,14 @@
 
 struct hspz_service;
 
+enum hspz_device_state { HSPZ_DEVICE_READY, HSPZ_DEVICE_LOST };
+
 struct hspz_device {
     char name[128];
+    enum hspz_device_state state;
     uint64_t step_ns; /* what steps took of late; 0: none was yet */
     uint64_t parts;   /* made */
+    uint64_t redone;  /* turns that were lost with it, and are done again on others */
     struct hspz_usage usage;
 };
 
@@ -30,8 +37,13 @@ struct hspz_turned {
     uint64_t ns, steps, parts;
 };
 
+const char *hspz_device_state_name(enum hspz_device_state state);
+unsigned hspz_device_count_ready(const struct hspz_service *service);
+/* `device` failed. False: the others cannot go on without it. */
+bool hspz_device_lose(struct hspz_service *service, unsigned device, const struct hspz_error *why);
+
 /* The worker for the next turn of a job that had its last one with `now` (NULL: none yet): one of
- * device `only`, or with HSPZ_ANY_DEVICE of any. */
+ * device `only`, or with HSPZ_ANY_DEVICE of any; NULL when none works. */
 struct hspz_worker *hspz_device_choose(struct hspz_service *service, struct hspz_worker *now,
                                        unsigned only);
 /* A turn on the device ended. */

@@ -201,6 +201,29 @@ on_parked(struct hspz_event *event)
     hspz_scheduler_pump(&service->scheduler);
 }
 
+/* The device is lost, with what the job had there: that is done again on another, or the job ends.
+ */
+static void
+on_device_error(struct hspz_discover *d)
+{
+    struct hspz_conn *conn = d->base.conn;
+    struct hspz_service *service = conn->service;
+    const struct hspz_error why = d->err;
+    const unsigned device = hspz_worker_device(d->base.worker);
+    if (!hspz_device_lose(service, device, &why)) {
+        finish(d);
+        service->lost(service, device, &why);
+        return;
+    }
+    service->devices[device].redone++;
+    d->base.begun = d->ended = false;
+    d->device = HSPZ_ANY_DEVICE;
+    d->err = (struct hspz_error){0};
+    if (!end_if_asked(d)) {
+        hspz_conn_update(conn);
+    }
+}
+
 static void
 on_turn(struct hspz_event *event)
 {
@@ -221,10 +244,7 @@ on_turn(struct hspz_event *event)
     }
     settle_scratch(d);
     if (d->ended && d->err.status == HSPZ_E_DEVICE_ERROR) {
-        const struct hspz_error why = d->err;
-        const unsigned device = hspz_worker_device(d->base.worker);
-        finish(d);
-        service->lost(service, device, &why);
+        on_device_error(d);
     } else if (d->ended) {
         finish(d);
     } else if (hspz_discover_check_bytes(d, &d->bytes, &d->err) != HSPZ_OK) {
@@ -300,7 +320,11 @@ give_turn(struct hspz_conn_job *job, const struct hspz_turn *turn)
         end_now(d);
         return HSPZ_GAVE_NONE;
     }
-    hspz_conn_job_choose_worker(&d->base, hspz_served_device(d->served));
+    if (!hspz_conn_job_choose_worker(&d->base, hspz_served_device(d->served))) {
+        hspz_discover_fail(d, HSPZ_E_DEVICE_ERROR);
+        end_now(d);
+        return HSPZ_GAVE_NONE;
+    }
     const enum hspz_status status = hspz_conn_job_take_parts(&d->base, turn->parts, &d->buffers);
     if (d->buffers == NULL) {
         if (status != HSPZ_OK) {

@@ -38,7 +38,8 @@ struct hspz_discover {
     uint64_t want_step;
     struct hspz_served *served;
     struct hspz_job *job;
-    XXH64_state_t *digest; /* NULL: not wanted */
+    struct hspz_job_place place; /* after the last step, for when its device is lost */
+    XXH64_state_t *digest;       /* NULL: not wanted */
     struct hspz_buffer *buffers;
     unsigned device;           /* where what the engine's job made is; HSPZ_ANY_DEVICE: nowhere */
     struct hspz_turned turned; /* the turn */

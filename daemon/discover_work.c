@@ -13,12 +13,14 @@ end_engine_job(struct hspz_discover *d)
         ops->job_totals(d->job, &d->totals);
         ops->job_end(&d->job);
     }
-    /* The request may be large, and freeing it slow: not on the loop. Its length stays for the
-     * refund. */
-    free(d->frame.bytes);
-    d->frame.bytes = NULL;
-    free(d->input);
-    d->input = NULL;
+    if (d->err.status != HSPZ_E_DEVICE_ERROR) {
+        /* The request may be large, and freeing it slow: not on the loop. Its length stays for the
+         * refund. */
+        free(d->frame.bytes);
+        d->frame.bytes = NULL;
+        free(d->input);
+        d->input = NULL;
+    }
     d->bytes = (struct hspz_job_bytes){0};
     d->ended = true;
 }
@@ -81,6 +83,9 @@ step(struct hspz_discover *d, struct hspz_worker *worker)
         d->err.status = status;
         return false;
     }
+    if (hspz_discover_service(d)->device_count > 1) {
+        hspz_discover_service(d)->ops->job_place(d->job, &d->place);
+    }
     if (part.kind == HSPZ_STEP_ANCHORS || part.kind == HSPZ_STEP_HSPS) {
         const bool hsps = part.kind == HSPZ_STEP_HSPS;
         struct hspz_stats *stats = &hspz_discover_service(d)->stats;
@@ -133,8 +138,10 @@ hspz_discover_run_turn(struct hspz_task *task, struct hspz_worker *worker)
     }
     if (going && d->job == NULL) {
         struct hspz_error err = {0};
+        struct hspz_job_spec spec = d->spec;
+        spec.from = &d->place;
         const enum hspz_status status = ops->job_begin(
-            hspz_discover_service(d)->engine, hspz_served_ref(d->served), &d->spec, &d->job, &err);
+            hspz_discover_service(d)->engine, hspz_served_ref(d->served), &spec, &d->job, &err);
         going = status == HSPZ_OK;
         if (!going) {
             d->err = err;

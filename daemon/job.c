@@ -221,11 +221,14 @@ hspz_conn_job_end_turn(struct hspz_conn_job *job, const struct hspz_turned *turn
     }
 }
 
-void
+bool
 hspz_conn_job_choose_worker(struct hspz_conn_job *job, unsigned device)
 {
     struct hspz_service *service = job->conn->service;
     struct hspz_worker *next = hspz_device_choose(service, job->worker, device);
+    if (next == NULL) {
+        return false;
+    }
     if (job->worker == NULL) {
         job->first_device = hspz_worker_device(next);
         service->devices[job->first_device].usage.jobs.received++;
@@ -234,6 +237,7 @@ hspz_conn_job_choose_worker(struct hspz_conn_job *job, unsigned device)
     }
     hspz_worker_join(next);
     job->worker = next;
+    return true;
 }
 
 enum hspz_status

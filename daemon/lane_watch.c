@@ -101,7 +101,9 @@ is_due(const struct lane *lane, uint64_t now)
 {
     const uint64_t moved = hspz_worker_moved_ns(lane->worker);
     const uint64_t last = moved > lane->answered_ns ? moved : lane->answered_ns;
-    return !lane->asked && hspz_worker_turns(lane->worker) == 0 && now > last &&
+    const struct hspz_service *s = lane->service;
+    return s->devices[hspz_worker_device(lane->worker)].state == HSPZ_DEVICE_READY &&
+           !lane->asked && hspz_worker_turns(lane->worker) == 0 && now > last &&
            now - last >= EVERY_NS;
 }
 

@@ -99,6 +99,9 @@ daemon_state(FILE *out, const struct hspz_service *s)
     }
     single(out, "hspz_uptime_seconds", "gauge", "Since the start.",
            (double)(uv_hrtime() - s->started_ns) * NS);
+    single(out, "hspz_devices", "gauge", "Devices of the engine.", (double)s->device_count);
+    single(out, "hspz_devices_ready", "gauge", "Devices that work.",
+           (double)hspz_device_count_ready(s));
 }
 
 static void
@@ -340,6 +343,23 @@ tenant_filters(FILE *out, const struct hspz_service *s)
     }
 }
 
+/* Beside their use. */
+static void
+device_parts(FILE *out, const struct hspz_service *s)
+{
+    head(out, "hspz_device_parts_total", "counter", "Parts that the device made.");
+    for (unsigned i = 0; i < s->device_count; i++) {
+        fprintf(out, "hspz_device_parts_total{device=\"%u\"} %" PRIu64 "\n", i,
+                s->devices[i].parts);
+    }
+    head(out, "hspz_device_redone_total", "counter",
+         "Turns lost with it, and done again elsewhere.");
+    for (unsigned i = 0; i < s->device_count; i++) {
+        fprintf(out, "hspz_device_redone_total{device=\"%u\"} %" PRIu64 "\n", i,
+                s->devices[i].redone);
+    }
+}
+
 static bool
 scopes(FILE *out, struct hspz_service *s)
 {
@@ -360,6 +380,7 @@ scopes(FILE *out, struct hspz_service *s)
         tenant_filters(out, s);
         write_rows(out, &indexes);
         write_rows(out, &devices);
+        device_parts(out, s);
         head(out, "hspz_index_bytes", "gauge", "Memory of the index.");
         hspz_catalog_each(s->catalog, write_index_bytes, out);
     }

@@ -14,6 +14,12 @@ hspz_scheduler_init(struct hspz_scheduler *scheduler, unsigned lanes, hspz_give_
 }
 
 void
+hspz_scheduler_resize(struct hspz_scheduler *scheduler, unsigned lanes)
+{
+    scheduler->lanes = lanes;
+}
+
+void
 hspz_share_init(struct hspz_share *share, uint64_t weight)
 {
     *share = (struct hspz_share){.weight = weight, .turn_ns = HSPZ_TURN_NS};

@@ -94,6 +94,8 @@ struct hspz_scheduler {
 
 void hspz_scheduler_init(struct hspz_scheduler *scheduler, unsigned lanes, hspz_give_fn give,
                          hspz_clock_fn clock, hspz_wake_fn wake, void *user);
+/* How many lanes there are now. */
+void hspz_scheduler_resize(struct hspz_scheduler *scheduler, unsigned lanes);
 void hspz_share_init(struct hspz_share *share, uint64_t weight);
 /* Nothing of it is in line or under way. */
 void hspz_share_fini(struct hspz_share *share);

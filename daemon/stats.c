@@ -237,13 +237,15 @@ encode_devices(struct hspz_writer *w, const struct hspz_service *service,
     hspz_write_array(w, here);
     for (uint64_t i = page->first; i < page->first + here; i++) {
         const struct hspz_device *device = &service->devices[i];
-        hspz_write_map(w, 7 + HSPZ_USAGE_PAIRS);
+        hspz_write_map(w, 9 + HSPZ_USAGE_PAIRS);
         hspz_write_key_uint(w, "device", i);
         hspz_write_key_str(w, "name", device->name);
+        hspz_write_key_str(w, "state", hspz_device_state_name(device->state));
         hspz_write_key_uint(w, "lanes", hspz_device_lanes(service));
         hspz_write_key_uint(w, "turns", hspz_device_turns(service, (unsigned)i));
         hspz_write_key_uint(w, "queued", hspz_device_queued(service, (unsigned)i));
         hspz_write_key_uint(w, "parts", device->parts);
+        hspz_write_key_uint(w, "redone", device->redone);
         hspz_write_key_uint(w, "step_ns", device->step_ns);
         hspz_usage_encode(w, &device->usage, now);
     }
@@ -323,13 +325,15 @@ hspz_stats_encode(struct hspz_writer *w, const struct hspz_conn *conn,
 void
 hspz_health_encode(struct hspz_writer *w, const struct hspz_service *service)
 {
-    hspz_write_map(w, 6);
+    hspz_write_map(w, 8);
     hspz_write_key_str(w, "state", hspz_service_state_name(service->state));
     hspz_write_key_float(
         w, "percent",
         service->state == HSPZ_SERVICE_LOADING ? hspz_catalog_percent(service->catalog) : 100.0);
     hspz_write_key_uint(w, "loading", hspz_catalog_loading(service->catalog));
     hspz_write_key_uint(w, "jobs", service->job_count);
+    hspz_write_key_uint(w, "devices", service->device_count);
+    hspz_write_key_uint(w, "devices_ready", hspz_device_count_ready(service));
     hspz_write_key_uint(w, "uptime_ms", (uv_hrtime() - service->started_ns) / 1000000);
     hspz_write_key_str(w, "version", HSPZ_VERSION);
 }

@@ -118,7 +118,9 @@ struct hspz_device_info {
 };
 
 struct hspz_engine_ops {
-    const char *name; /* "cpu", "cuda" */
+    const char *name;   /* "cpu", "cuda" */
+    bool devices_apart; /* one that fails (HSPZ_E_DEVICE_ERROR of a step) does so alone; else the
+                           process is to end, as all of them may fail soon */
     /* What it was built for and what it finds, as one line; opens nothing. NULL: nothing to say. */
     void (*about)(char *text, size_t bytes);
     enum hspz_status (*open)(const struct hspz_engine_config *config, struct hspz_engine **out,

@@ -185,6 +185,7 @@ cpu_job_step(struct hspz_lane *lane, struct hspz_job *job, struct hspz_part *par
 
 const struct hspz_engine_ops hspz_cpu_engine = {
     .name = "cpu",
+    .devices_apart = true,
     .open = cpu_open,
     .close = cpu_close,
     .device_count = cpu_device_count,

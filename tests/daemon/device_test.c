@@ -179,6 +179,38 @@ test_steps_of_late_count_for_the_speed(void **state)
     assert_int_equal(b->devices[0].usage.device_ns, 518 * MS);
 }
 
+static void
+test_a_lost_device_gets_nothing_while_another_works(void **state)
+{
+    struct bench *b = *state;
+    struct hspz_engine_ops apart = fake_engine;
+    struct hspz_log log = {.fd = -1, .level = HSPZ_LOG_ERROR};
+    const struct hspz_error why = {.text = "it fell off"};
+    b->service.log = &log;
+    b->service.ops = &fake_engine;
+    assert_false(hspz_device_lose(&b->service, 1, &why));
+    assert_int_equal(hspz_device_count_ready(&b->service), 3);
+    apart.devices_apart = true;
+    b->service.ops = &apart;
+    assert_false(hspz_device_lose(&b->service, HSPZ_ANY_DEVICE, &why));
+    assert_true(hspz_device_lose(&b->service, 1, &why));
+    assert_true(hspz_device_lose(&b->service, 1, &why));
+    assert_string_equal(hspz_device_state_name(b->devices[1].state), "lost");
+    assert_int_equal(b->service.scheduler.lanes, 2 * LANES);
+    for (unsigned i = 0; i < 9; i++) {
+        assert_int_not_equal(hspz_worker_device(first_turn(b, HSPZ_ANY_DEVICE)), 1);
+    }
+    assert_null(hspz_device_choose(&b->service, b->workers[1], 1));
+    assert_int_not_equal(
+        hspz_worker_device(hspz_device_choose(&b->service, b->workers[1], HSPZ_ANY_DEVICE)), 1);
+    assert_true(hspz_device_lose(&b->service, 0, &why));
+    assert_ptr_equal(hspz_device_choose(&b->service, b->workers[5], HSPZ_ANY_DEVICE),
+                     b->workers[5]);
+    assert_false(hspz_device_lose(&b->service, 2, &why));
+    assert_null(hspz_device_choose(&b->service, NULL, HSPZ_ANY_DEVICE));
+    assert_int_equal(hspz_device_count_ready(&b->service), 0);
+}
+
 int
 main(void)
 {
@@ -190,6 +222,8 @@ main(void)
         cmocka_unit_test_setup_teardown(test_a_job_leaves_its_device_for_half_the_wait, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_an_idle_device_that_was_slow_is_tried_again, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_lost_device_gets_nothing_while_another_works, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_steps_of_late_count_for_the_speed, setup, teardown),
     };

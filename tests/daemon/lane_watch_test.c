@@ -12,6 +12,7 @@ struct bench {
     struct hspz_handles handles;
     struct hspz_engine engine;
     struct hspz_worker *workers[LANES];
+    struct hspz_device devices[LANES + 7];
     struct hspz_lane_watch *watch;
     uint64_t now;
     unsigned lost, lost_device;
@@ -49,6 +50,7 @@ setup(void **state)
     s->lost = on_lost;
     s->state = HSPZ_SERVICE_READY;
     s->workers = b->workers;
+    s->devices = b->devices;
     for (; s->worker_count < LANES; s->worker_count++) {
         assert_int_equal(hspz_worker_start(&fake_engine, &b->engine, s->worker_count + 7,
                                            &s->mailbox, &b->workers[s->worker_count], &err),

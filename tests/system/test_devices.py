@@ -10,6 +10,10 @@ from hspz_test import SHAPE_12OF19, bases
 CAP = 60  # hits of a chunk, and so of a part
 
 
+def parts_of(parts):
+    return [{k: v for k, v in part.items() if k != "job"} for part in parts]
+
+
 class DevicesTest(hspz_test.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -102,6 +106,66 @@ class DevicesTest(hspz_test.TestCase):
         self.assertEqual({d["turns"] + d["queued"] for d in devices}, {0})
         self.assertTrue(all(d["step_ns"] > 10000000 for d in devices[6:]))
         daemon.stop(expect=0)
+
+    def test_what_a_device_had_that_fails_is_done_again(self):
+        digest = self.one_device()
+        for good, bad in ((5, (0, 7, 30)), (56, (0, 1, 2, 3, 4, 5, 6, 20))):
+            daemon = self.start("%dx2000," % good + ",".join("2000:fails=%d" % n for n in bad))
+            self.assertEqual(self.run_jobs(daemon, 2 * (good + len(bad))), digest)
+            devices = self.devices(daemon)
+            self.assertEqual([d["state"] for d in devices],
+                             ["ready"] * good + ["lost"] * len(bad))
+            self.assertEqual([d["parts"] for d in devices[good:]], list(bad))
+            self.assertEqual(sum(d["parts"] for d in devices),
+                             2 * (good + len(bad)) * len(self.chunks))
+            self.assertTrue(all(d["redone"] > 0 for d in devices[good:]))
+            self.assertEqual({d["redone"] for d in devices[:good]}, {0})
+            with daemon.peer() as peer:
+                health = peer.call("health")
+                jobs = peer.call("stats")["jobs"]
+            self.assertEqual((health["state"], health["devices"], health["devices_ready"]),
+                             ("ready", good + len(bad), good))
+            self.assertEqual((jobs["ok"], jobs["failed"]), (2 * (good + len(bad)), 0))
+            self.assertEqual(daemon.log().count("device lost, others go on"), len(bad))
+            daemon.stop(expect=0)
+
+    def test_hsps_and_long_parts_come_once(self):
+        """What a lost device had found is found again, and what was sent of it left out."""
+        rng = random.Random(3)
+        unit = bases(rng, 60)
+        repeats = "".join(unit + bases(rng, rng.randrange(9, 60)) for _ in range(140))
+        index = self.index([("r", repeats)], name="repeats")
+        for extra in ({"output": "hsps"}, {"output": "hsps", "hsps": {"scope": "chunk"}},
+                      {"transitions": True, "max_hits": 100000}, {"encoding": "columnar"}):
+            params = {"index": "repeats", "query": {"bases": repeats.encode()}, "max_hits": 30000,
+                      **extra}
+            answers = []
+            for devices in ((), ("--simulate-devices",
+                                 "3x500,500:fails=0,500:fails=1,500:fails=2,500:fails=9")):
+                daemon = self.daemon(*devices, "--part-bytes", "65536", indexes={"repeats": index})
+                with contextlib.ExitStack() as stack:
+                    jobs = [(peer, self.ask(peer, **params))
+                            for peer in self.peers(daemon, 6, stack)]
+                    answers += [peer.anchors(number) for peer, number in jobs]
+                daemon.stop(expect=0)
+            wanted = answers[0]
+            self.assertGreater(len(wanted[2]), 3)
+            for result, data, parts in answers:
+                self.assertEqual(data, wanted[1])
+                self.assertEqual(parts_of(parts), parts_of(wanted[2]))
+                self.assertEqual(result["digest"], wanted[0]["digest"])
+                self.assertEqual(result["strands"], wanted[0]["strands"])
+
+    def test_when_all_have_failed_jobs_are_told_and_the_daemon_ends(self):
+        daemon = self.start("4x1000:fails=20")
+        with contextlib.ExitStack() as stack:
+            jobs = [(peer, self.ask(peer)) for peer in self.peers(daemon, 6, stack)]
+            for peer, number in jobs:
+                error, _ = peer.response(number)
+                self.assertIn(error["code"], ("device_error", "shutting_down"))
+            self.assertEqual(daemon.process.wait(10 * hspz_test.SLOWER), 75, daemon.log())
+        self.assertEqual(daemon.log().count("device lost, others go on"), 3)
+        self.assertEqual(daemon.log().count("device lost, ending"), 1)
 
     def test_a_list_that_is_none_is_refused_with_its_entry(self):
         daemon = self.daemon("--simulate-devices", "4x100,oops", wait=False)
