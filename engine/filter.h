@@ -27,7 +27,8 @@
  * says; decrement by what went in does not. counter: insert, query, count and enumerate alone;
  * without false positives, and with k only of keys of 2k bits.
  *
- * A filter with k keeps k-mers (engine/kmer.h): a call may name them by a sequence.
+ * A filter with k keeps k-mers (engine/kmer.h): a call may name them by a sequence, which a device
+ * cuts itself.
  *
  * Owns:    a filter owns its memory; arrays of a call are only used during it.
  * Threads: one writer, or any number of readers, of a filter at a time.

@@ -59,6 +59,9 @@ run_pieces(const struct hspz_filter_ops *ops, struct hspz_filter *filter,
                                      .len = call->sequence_len,
                                      .k = spec->k,
                                      .canonical = spec->canonical};
+    /* Of a quotient filter that is full, nothing behind the first key that did not fit goes in. */
+    const bool in_order = spec->kind == HSPZ_FILTER_GQF || spec->kind == HSPZ_FILTER_SQF ||
+                          spec->kind == HSPZ_FILTER_RSQF;
     call->yes_count = 0;
     call->full = false;
     if (call->yes != NULL) {
@@ -86,6 +89,9 @@ run_pieces(const struct hspz_filter_ops *ops, struct hspz_filter *filter,
         spread(p, call, first, part.count);
         call->yes_count += part.yes_count;
         call->full = call->full || part.full;
+        if (call->full && in_order) {
+            break;
+        }
     }
     return HSPZ_OK;
 }

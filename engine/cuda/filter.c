@@ -5,9 +5,6 @@
 
 #include <string.h>
 
-/* Keys of a host call that are on the device at a time; a multiple of 32. */
-#define PIECE ((uint64_t)1 << 23)
-
 const struct hspz_filter_ops *
 hspz_cuda_filter(enum hspz_filter_kind kind)
 {
@@ -46,6 +43,7 @@ hspz_cuda_filter_destroy(struct hspz_filter **filter)
     for (int i = 0; i < HSPZ_CUDA_FILTER_STAGED; i++) {
         hspz_cuda_buffer_free(f->device, &f->staging[i]);
     }
+    hspz_cuda_feed_fini(f);
     hspz_cuda_buffer_free(f->device, &f->counts);
     hspz_cuda_buffer_free(f->device, &f->scratch);
     hspz_cuda_buffer_free(f->device, &f->extra);
@@ -86,6 +84,7 @@ hspz_cuda_filter_make(const struct hspz_filter_plan *plan, const struct hspz_cud
     f->kind = kind;
     f->device = plan->device;
     f->salt = hspz_filter_salt(plan->spec.seed);
+    f->segment = HSPZ_CUDA_FILTER_SEGMENT;
     pthread_mutex_init(&f->mutex, NULL);
     kind->sizes(plan, f->bytes);
     enum hspz_status status = hspz_cuda_device_use(f->device, err);
@@ -200,159 +199,6 @@ hspz_cuda_filter_clear(struct hspz_filter *f, cudaStream_t stream, struct hspz_e
         error = cudaMemsetAsync(f->arrays[i].data, 0, f->arrays[i].bytes, stream);
     }
     return hspz_cuda_check(error, f->device->label, "clearing a filter", err);
-}
-
-/* What other calls leave in the caller's array stays there. */
-static bool
-has_found(const struct hspz_filter_call *call)
-{
-    return call->found != NULL && (call->op == HSPZ_FILTER_QUERY || call->op == HSPZ_FILTER_COUNT ||
-                                   call->op == HSPZ_FILTER_INSERT_IF_ABSENT);
-}
-
-/* Device memory for the arrays of a piece that the call has. */
-static enum hspz_status
-stage(struct hspz_filter *f, const struct hspz_filter_call *call, struct hspz_error *err)
-{
-    const uint64_t count = call->count < PIECE ? call->count : PIECE;
-    const struct {
-        enum hspz_cuda_filter_staged at;
-        bool wanted;
-        uint64_t bytes;
-    } needs[] = {
-        {HSPZ_CUDA_FILTER_KEYS, true, count * sizeof(uint64_t)},
-        {HSPZ_CUDA_FILTER_VALUES, call->values != NULL, count * sizeof(uint64_t)},
-        {HSPZ_CUDA_FILTER_COUNTS, call->counts != NULL, count * sizeof(uint64_t)},
-        {HSPZ_CUDA_FILTER_FOUND, has_found(call), count * sizeof(uint64_t)},
-        {HSPZ_CUDA_FILTER_YES, call->yes != NULL, (count + 31) / 32 * sizeof(uint32_t)},
-        {HSPZ_CUDA_FILTER_RESULT, true, sizeof(struct hspz_cuda_filter_result)},
-    };
-    enum hspz_status status = HSPZ_OK;
-    for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]) && status == HSPZ_OK; i++) {
-        if (needs[i].wanted) {
-            status =
-                hspz_cuda_buffer_reserve(f->device, &f->staging[needs[i].at], needs[i].bytes, err);
-        }
-    }
-    return status;
-}
-
-static cudaError_t
-upload(struct hspz_filter *f, enum hspz_cuda_filter_staged to, const uint64_t *from, uint64_t count)
-{
-    return from == NULL ? cudaSuccess
-                        : cudaMemcpyAsync(f->staging[to].data, from, count * sizeof(*from),
-                                          cudaMemcpyHostToDevice, f->stream);
-}
-
-static cudaError_t
-download(struct hspz_filter *f, enum hspz_cuda_filter_staged from, void *to, uint64_t bytes)
-{
-    return cudaMemcpyAsync(to, f->staging[from].data, bytes, cudaMemcpyDeviceToHost, f->stream);
-}
-
-static enum hspz_status
-run_piece(struct hspz_filter *f, const struct hspz_filter_call *call, uint64_t begin,
-          uint64_t count, struct hspz_error *err)
-{
-    const uint64_t *values = call->values != NULL ? call->values + begin : NULL;
-    const uint64_t *counts = call->counts != NULL ? call->counts + begin : NULL;
-    cudaError_t error = upload(f, HSPZ_CUDA_FILTER_KEYS, call->keys + begin, count);
-    if (error == cudaSuccess) {
-        error = upload(f, HSPZ_CUDA_FILTER_VALUES, values, count);
-    }
-    if (error == cudaSuccess) {
-        error = upload(f, HSPZ_CUDA_FILTER_COUNTS, counts, count);
-    }
-    enum hspz_status status = hspz_cuda_check(error, f->device->label, "uploading keys", err);
-    if (status != HSPZ_OK) {
-        return status;
-    }
-    const struct hspz_cuda_buffer *staged = f->staging;
-    const struct hspz_cuda_filter_call on_device = {
-        .op = call->op,
-        .keys = staged[HSPZ_CUDA_FILTER_KEYS].data,
-        .count = count,
-        .values = values != NULL ? staged[HSPZ_CUDA_FILTER_VALUES].data : NULL,
-        .counts = counts != NULL ? staged[HSPZ_CUDA_FILTER_COUNTS].data : NULL,
-        .yes = call->yes != NULL ? staged[HSPZ_CUDA_FILTER_YES].data : NULL,
-        .found = has_found(call) ? staged[HSPZ_CUDA_FILTER_FOUND].data : NULL,
-        .result = staged[HSPZ_CUDA_FILTER_RESULT].data,
-    };
-    status = f->kind->run(f, &on_device, f->stream, err);
-    if (status != HSPZ_OK) {
-        return status;
-    }
-    if (call->yes != NULL) {
-        error = download(f, HSPZ_CUDA_FILTER_YES, call->yes + begin / 8, (count + 7) / 8);
-    }
-    if (has_found(call) && error == cudaSuccess) {
-        error = download(f, HSPZ_CUDA_FILTER_FOUND, call->found + begin, count * sizeof(uint64_t));
-    }
-    return hspz_cuda_check(error, f->device->label, "downloading answers", err);
-}
-
-static enum hspz_status
-get_result(struct hspz_filter *f, struct hspz_cuda_filter_result *out, struct hspz_error *err)
-{
-    const enum hspz_status status =
-        hspz_cuda_check(download(f, HSPZ_CUDA_FILTER_RESULT, out, sizeof(*out)), f->device->label,
-                        "downloading a result", err);
-    return status == HSPZ_OK ? hspz_cuda_filter_wait(f, "working on a filter", err) : status;
-}
-
-static enum hspz_status
-run_pieces(struct hspz_filter *f, struct hspz_filter_call *call, struct hspz_error *err)
-{
-    struct hspz_cuda_filter_result result = {0};
-    bool closed = false; /* nothing more goes in */
-    enum hspz_status status = stage(f, call, err);
-    if (status != HSPZ_OK) {
-        return status;
-    }
-    status = hspz_cuda_check(
-        cudaMemsetAsync(f->staging[HSPZ_CUDA_FILTER_RESULT].data, 0, sizeof(result), f->stream),
-        f->device->label, "clearing a result", err);
-    for (uint64_t at = 0; at < call->count && status == HSPZ_OK && !closed; at += PIECE) {
-        status = run_piece(f, call, at, call->count - at < PIECE ? call->count - at : PIECE, err);
-        if (status == HSPZ_OK && f->kind->in_order) {
-            status = get_result(f, &result, err);
-            closed = result.refused > 0;
-        }
-    }
-    if (status == HSPZ_OK) {
-        status = get_result(f, &result, err);
-    }
-    /* Whatever happened, the caller's arrays are no longer in use. */
-    const enum hspz_status waited =
-        status == HSPZ_OK ? HSPZ_OK : hspz_cuda_filter_wait(f, "working on a filter", NULL);
-    if (status == HSPZ_OK && waited == HSPZ_OK) {
-        call->yes_count = result.yes;
-        call->full = result.refused > 0;
-    }
-    return status != HSPZ_OK ? status : waited;
-}
-
-enum hspz_status
-hspz_cuda_filter_run_host(struct hspz_filter *f, struct hspz_filter_call *call,
-                          struct hspz_error *err)
-{
-    if ((f->kind->ops >> call->op & 1) == 0) {
-        return hspz_filter_cannot(&f->plan, call->op, err);
-    }
-    enum hspz_status status = hspz_filter_check_values(&f->plan, call, err);
-    if (status != HSPZ_OK) {
-        return status;
-    }
-    hspz_filter_call_begin(call);
-    status = hspz_cuda_device_use(f->device, err);
-    if (status != HSPZ_OK || call->count == 0) {
-        return status;
-    }
-    pthread_mutex_lock(&f->mutex);
-    status = run_pieces(f, call, err);
-    pthread_mutex_unlock(&f->mutex);
-    return status;
 }
 
 /* ---- copy, save, load ---- */

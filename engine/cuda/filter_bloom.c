@@ -213,6 +213,7 @@ const struct hspz_filter_ops hspz_cuda_filter_bloom = {
     .destroy = hspz_cuda_filter_destroy,
     .plan = hspz_cuda_filter_plan_of,
     .run = hspz_cuda_filter_run_host,
+    .takes_sequence = true,
     .stats = stats,
     .merge = merge,
     .copy = hspz_cuda_filter_copy,

@@ -84,10 +84,11 @@ HSPZ_MUST_USE cudaError_t hspz_gqf_clear_tally(const struct hspz_gqf_work *w);
 /* Whether keys need be put in the order of parts only. */
 bool hspz_gqf_is_for_parts(const struct hspz_gqf_work *w, const struct hspz_gqf_needs *needs,
                            enum hspz_filter_op op);
-/* Items in the order of parts, written if they fit; *merged: they were not too many for a part. The
- * tally was cleared. Waits. */
+/* Items in the order of parts, written if they fit; *merged: they were not too many for a part.
+ * `bounds` of segments; NULL: there is one. The tally was cleared. Waits. */
 HSPZ_MUST_USE enum hspz_status hspz_gqf_merge_parts(struct hspz_gqf_work *w,
                                                     const struct hspz_cuda_quotient_items *items,
+                                                    const uint64_t *bounds,
                                                     struct hspz_cuda_quotient_tally *out,
                                                     bool *merged, struct hspz_error *err);
 /* The first `count` keys of an insert into a copy of the old slots, each by itself; *placed: they
@@ -116,6 +117,15 @@ HSPZ_MUST_USE enum hspz_status hspz_gqf_change_whole(struct hspz_filter *f,
 HSPZ_MUST_USE cudaError_t hspz_gqf_clear_answers(const struct hspz_gqf_work *w,
                                                  const struct hspz_cuda_filter_call *call,
                                                  uint64_t inside);
+
+/* The first bit of a key that says its part. */
+unsigned hspz_gqf_part_bit(const struct hspz_gqf_work *w, const struct hspz_gqf_needs *needs);
+
+/* engine/cuda/filter_gqf_sequence.c; struct hspz_cuda_filter_kind has it. */
+HSPZ_MUST_USE enum hspz_status hspz_gqf_insert_sequence(struct hspz_filter *f,
+                                                        const struct hspz_filter_call *call,
+                                                        uint64_t *windows, uint64_t *keys,
+                                                        struct hspz_error *err);
 
 /* engine/cuda/filter_gqf_content.c; as in hspz_filter_ops. */
 HSPZ_MUST_USE enum hspz_status hspz_gqf_enumerate(const struct hspz_filter *f, uint64_t *cursor,

@@ -150,14 +150,12 @@ try_parts(struct hspz_gqf_work *w, const struct hspz_cuda_filter_call *call,
     if (status != HSPZ_OK || skewed) {
         return status;
     }
-    const unsigned first_bit = HSPZ_CUDA_QUOTIENT_PART_LOG2 + needs->key_bits -
-                               w->made.fingerprint_bits + w->made.remainder_bits;
-    status = sort_keys(w, call, needs, count, first_bit, &items, err);
+    status = sort_keys(w, call, needs, count, hspz_gqf_part_bit(w, needs), &items, err);
     if (status == HSPZ_OK) {
         const uint64_t inside = call->op == HSPZ_FILTER_INSERT ? count : 0;
         status = hspz_gqf_check(w, hspz_gqf_clear_answers(w, call, inside), err);
     }
-    return status == HSPZ_OK ? hspz_gqf_merge_parts(w, &items, tally, done, err) : status;
+    return status == HSPZ_OK ? hspz_gqf_merge_parts(w, &items, NULL, tally, done, err) : status;
 }
 
 /* The first `count` keys of a call; only measured unless `write`. */

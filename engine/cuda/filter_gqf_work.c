@@ -225,17 +225,26 @@ hspz_gqf_is_for_parts(const struct hspz_gqf_work *w, const struct hspz_gqf_needs
            (op == HSPZ_FILTER_INSERT || op == HSPZ_FILTER_DELETE);
 }
 
+unsigned
+hspz_gqf_part_bit(const struct hspz_gqf_work *w, const struct hspz_gqf_needs *needs)
+{
+    return HSPZ_CUDA_QUOTIENT_PART_LOG2 + needs->key_bits - w->made.fingerprint_bits +
+           w->made.remainder_bits;
+}
+
 enum hspz_status
 hspz_gqf_merge_parts(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_items *items,
-                     struct hspz_cuda_quotient_tally *out, bool *merged, struct hspz_error *err)
+                     const uint64_t *bounds, struct hspz_cuda_quotient_tally *out, bool *merged,
+                     struct hspz_error *err)
 {
     cudaError_t error = cudaMemsetAsync(w->f->extra.data, 0, w->made_bytes, w->stream);
-    if (error == cudaSuccess) {
+    if (error == cudaSuccess && bounds == NULL) {
         error = hspz_cuda_launch_quotient_bounds(&w->made, items, HSPZ_CUDA_QUOTIENT_PART,
                                                  w->bounds, w->stream);
+        bounds = w->bounds;
     }
     if (error == cudaSuccess) {
-        error = hspz_cuda_launch_quotient_parts(&w->old, &w->made, items, w->bounds, w->words,
+        error = hspz_cuda_launch_quotient_parts(&w->old, &w->made, items, bounds, w->words,
                                                 w->tally, w->stream);
     }
     if (error == cudaSuccess) {

@@ -6,6 +6,7 @@
 #include "engine/cpu/filter_p.h"
 #include "engine/cuda/buffer.h"
 #include "engine/cuda/filter.h"
+#include "engine/cuda/filter_feed.h"
 
 struct hspz_cuda_filter_kind {
     unsigned ops;  /* bit op: it can do that */
@@ -16,6 +17,13 @@ struct hspz_cuda_filter_kind {
     HSPZ_MUST_USE enum hspz_status (*run)(struct hspz_filter *f,
                                           const struct hspz_cuda_filter_call *call,
                                           cudaStream_t stream, struct hspz_error *err);
+    /* Inserts the first windows of a call by sequence that wants no answers, as many as go in
+     * another way than by `run`, on the filter's stream; how many, and how many keys they were. May
+     * be NULL. */
+    HSPZ_MUST_USE enum hspz_status (*insert_sequence)(struct hspz_filter *f,
+                                                      const struct hspz_filter_call *call,
+                                                      uint64_t *windows, uint64_t *keys,
+                                                      struct hspz_error *err);
     /* After the arrays of an image were copied: what is wrong with them, or NULL. NULL: any are
      * right. */
     HSPZ_MUST_USE enum hspz_status (*check)(struct hspz_filter *f, const char **damage,
@@ -30,8 +38,17 @@ enum hspz_cuda_filter_staged {
     HSPZ_CUDA_FILTER_FOUND,
     HSPZ_CUDA_FILTER_YES,
     HSPZ_CUDA_FILTER_RESULT,
+    /* Of k-mers: where the keys of each tile begin, the window of each key, and answers by window.
+     */
+    HSPZ_CUDA_FILTER_STARTS,
+    HSPZ_CUDA_FILTER_FROM,
+    HSPZ_CUDA_FILTER_WINDOWS_FOUND,
+    HSPZ_CUDA_FILTER_WINDOWS_YES,
+    HSPZ_CUDA_FILTER_BOUNDS, /* of segments of a sequence's keys */
     HSPZ_CUDA_FILTER_STAGED
 };
+
+#define HSPZ_CUDA_FILTER_SEGMENT (UINT64_C(1) << 24)
 
 struct hspz_filter {
     struct hspz_filter_plan plan;
@@ -50,8 +67,10 @@ struct hspz_filter {
     struct hspz_cuda_buffer extra;   /* what else a kind keeps */
     /* Of host calls. */
     cudaStream_t stream;
-    pthread_mutex_t mutex; /* guards staging */
+    pthread_mutex_t mutex; /* guards staging and feed */
     struct hspz_cuda_buffer staging[HSPZ_CUDA_FILTER_STAGED];
+    struct hspz_cuda_feed feed;
+    uint64_t segment; /* windows of which quotient filters sort the keys at a time */
 };
 
 extern const struct hspz_filter_ops hspz_cuda_filter_bloom; /* blocked, too */
@@ -65,7 +84,7 @@ HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_make(const struct hspz_filter_pl
                                                      struct hspz_error *err);
 void hspz_cuda_filter_destroy(struct hspz_filter **filter);
 const struct hspz_filter_plan *hspz_cuda_filter_plan_of(const struct hspz_filter *f);
-/* hspz_filter_ops.run: host arrays in pieces through hspz_cuda_filter_run. */
+/* engine/cuda/filter_host.c. hspz_filter_ops.run, of sequences too. */
 HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_run_host(struct hspz_filter *f,
                                                          struct hspz_filter_call *call,
                                                          struct hspz_error *err);

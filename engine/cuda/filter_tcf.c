@@ -373,6 +373,7 @@ const struct hspz_filter_ops hspz_cuda_filter_tcf = {
     .destroy = hspz_cuda_filter_destroy,
     .plan = hspz_cuda_filter_plan_of,
     .run = hspz_cuda_filter_run_host,
+    .takes_sequence = true,
     .stats = stats,
     .enumerate = enumerate,
     .copy = hspz_cuda_filter_copy,

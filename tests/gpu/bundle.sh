@@ -22,7 +22,7 @@ if [ ! -e "$build/build.ninja" ]; then
         -Dcuda_link_args="$beside"
 fi
 common="client/hspz-client tests/system/failing_hspzd tests/system/hits_to_keys tests/bench/simulate"
-tests="cuda_open_test variants_test build_test cuda_filter_test quotient_test quotient_parts_test discover_test oracle_test hsp_test hsp_oracle_test"
+tests="cuda_open_test variants_test build_test cuda_filter_test cuda_kmer_test quotient_test quotient_parts_test discover_test oracle_test hsp_test hsp_oracle_test"
 filter_tests="filter_mixed_test filter_hostile_test filter_rates_test filter_counts_test"
 shared_modules="slow_reads fail_alloc count_copies"
 if [ -n "$soft" ]; then
@@ -39,7 +39,7 @@ if [ -n "$soft" ]; then
         cp "$build/tests/gpu/soft/soft_$program" "bundle/bin/$program"
     done
 else
-    common="$common daemon/hspzd tests/gpu/lost_hspzd tests/bench/build_bench tests/bench/expand_bench tests/bench/hsps_bench tests/bench/filter_bench tests/bench/filter_ways tests/bench/filter_paper tests/bench/quotient_bench tests/bench/stream_bench"
+    common="$common daemon/hspzd tests/gpu/lost_hspzd tests/bench/build_bench tests/bench/expand_bench tests/bench/hsps_bench tests/bench/filter_bench tests/bench/filter_ways tests/bench/filter_paper tests/bench/kmers_bench tests/bench/quotient_bench tests/bench/stream_bench"
     for program in $tests; do
         common="$common tests/$program"
     done

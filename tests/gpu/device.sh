@@ -128,6 +128,7 @@ for part; do
         side 120 "discover,8 GiB" env HSPZ_TEST_CUDA=0,0,0,8589934592 bundle/bin/discover_test
         side 300 build bundle/bin/build_test
         side 300 filters bundle/bin/cuda_filter_test
+        side 120 kmers bundle/bin/cuda_kmer_test
         side 300 quotient bundle/bin/quotient_test
         side 120 "quotient,parts" bundle/bin/quotient_parts_test
         for mapping in 1 2 3 4; do
@@ -185,6 +186,8 @@ for part; do
                 bundle/bin/build_test quick
             side 200 "$tool,filters" compute-sanitizer --tool $tool --error-exitcode 9 \
                 bundle/bin/cuda_filter_test quick
+            side 200 "$tool,kmers" compute-sanitizer --tool $tool --error-exitcode 9 \
+                bundle/bin/cuda_kmer_test quick
             side 300 "$tool,quotient" compute-sanitizer --tool $tool --error-exitcode 9 \
                 bundle/bin/quotient_test quick
             side 200 "$tool,quotient,parts" compute-sanitizer --tool $tool --error-exitcode 9 \
@@ -241,6 +244,8 @@ for part; do
         run 300 filter_bench bundle/bin/filter_bench
         cat "$out/last"
         run 300 quotient_bench bundle/bin/quotient_bench
+        cat "$out/last"
+        run 200 kmers_bench bundle/bin/kmers_bench
         cat "$out/last"
         ;;
     paper)

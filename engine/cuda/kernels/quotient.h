@@ -70,6 +70,10 @@ struct hspz_cuda_quotient_items {
     const uint64_t *values;  /* of insert_if_absent, by index; may be NULL */
     uint64_t count;          /* up to HSPZ_CUDA_QUOTIENT_ITEMS_MAX */
     const uint32_t *counted; /* how many there are really, at most `count`; NULL: as many */
+    /* Of `parts`: keys come in so many segments, each in order, from segment_items to
+     * segment_items; 0: in one. */
+    unsigned segments;
+    uint64_t segment_items;
 };
 
 /* Where runs that would begin at e end when they are laid out: at max(e + length, least). */
@@ -153,9 +157,10 @@ cudaError_t hspz_cuda_launch_quotient_sample(const uint64_t *keys, uint64_t coun
                                              struct hspz_cuda_quotient_tally *tally,
                                              cudaStream_t stream);
 /* An insert or a delete of items in the order of their parts, which have neither counts nor
- * indices, into `made`, as `write` does it; symbols have up to 16 bits. words: a part, and one
- * behind; zero. The tally's used, end, gone, come and yes_count, which were 0, are good unless it
- * is crowded; `fits` is not told, and only what fits was written. */
+ * indices, into `made`, as `write` does it; symbols have up to 16 bits. bounds: of each segment the
+ * first item of each part, counted from the segment's first one, and behind them its number. words:
+ * a part, and one behind; zero. The tally's used, end, gone, come and yes_count, which were 0, are
+ * good unless it is crowded; `fits` is not told, and only what fits was written. */
 cudaError_t hspz_cuda_launch_quotient_parts(const struct hspz_cuda_quotient *old,
                                             const struct hspz_cuda_quotient *made,
                                             const struct hspz_cuda_quotient_items *items,

@@ -160,14 +160,16 @@ write_thread(const struct change<S> &c, const struct thread_runs &mine, uint64_t
 
 /* ---- kernel ---- */
 
-/* Takes the next part; its items, of which there may be none. */
+/* Takes the next part; how many items it has, of which there may be none. */
 template <typename S>
 static __device__ void
-open_part(struct change<S> &c, const uint64_t *bounds, unsigned long long *next,
+open_part(struct change<S> &c, const struct part_items &items, unsigned long long *next,
           struct hspz_cuda_quotient_tally *tally, struct part_shared<S> &t)
 {
+    uint64_t mine = 0;
     if (threadIdx.x == 0) {
         t.part = atomicAdd(next, 1ull);
+        t.items = 0;
     }
     for (unsigned i = threadIdx.x; i < PART / 2; i += THREADS) {
         t.places[i] = 0;
@@ -183,10 +185,15 @@ open_part(struct change<S> &c, const uint64_t *bounds, unsigned long long *next,
     }
     __syncthreads();
     c.base = t.part * PART;
-    c.lo = bounds[t.part];
-    c.hi = bounds[t.part + 1];
-    if (c.hi - c.lo > MOST) {
-        c.hi = c.lo;
+    for (unsigned s = threadIdx.x; s < items.segments; s += THREADS) {
+        const uint64_t *const bounds = items.bounds + s * (items.parts + 1) + t.part;
+        mine += bounds[1] - bounds[0];
+    }
+    if (mine > 0) { /* a part has fewer than 2^31 */
+        atomicAdd(&t.items, (uint32_t)mine);
+    }
+    __syncthreads();
+    if (t.items > MOST) {
         tally->crowded = 1;
     }
 }
@@ -194,10 +201,12 @@ open_part(struct change<S> &c, const uint64_t *bounds, unsigned long long *next,
 /* All up to the lengths. */
 template <typename S>
 static __device__ void
-order_part(const struct change<S> &c, struct thread_runs &mine, struct part_shared<S> &t)
+order_part(const struct change<S> &c, const struct part_items &items, struct thread_runs &mine,
+           struct part_shared<S> &t)
 {
-    for (uint64_t i = c.lo + threadIdx.x; i < c.hi; i += THREADS) {
-        (void)take_place<S>(c, c.keys[i], t);
+    const bool any = t.items <= MOST;
+    if (any) {
+        for_items(items, t.part, [&](uint64_t key) { (void)take_place<S>(c, key, t); });
     }
     mine = {threadIdx.x * PER_THREAD, 0, 0, 0};
     const uint64_t slot = c.base + mine.first;
@@ -227,9 +236,10 @@ order_part(const struct change<S> &c, struct thread_runs &mine, struct part_shar
         at = second + (counts[i] >> 16);
     }
     __syncthreads();
-    for (uint64_t i = c.lo + threadIdx.x; i < c.hi; i += THREADS) {
-        const uint64_t key = c.keys[i];
-        t.symbols[take_place<S>(c, key, t)] = (S)(key & quotient_low(c.bits));
+    if (any) {
+        for_items(items, t.part, [&](uint64_t key) {
+            t.symbols[take_place<S>(c, key, t)] = (S)(key & quotient_low(c.bits));
+        });
     }
     if (all >> 16 != 0) {
         find_old_runs<S>(c, all >> 16, t);
@@ -240,25 +250,24 @@ order_part(const struct change<S> &c, struct thread_runs &mine, struct part_shar
 template <typename S, bool INSERT>
 static __global__ void
 __launch_bounds__(THREADS, 2)
-    merge_parts(struct hspz_cuda_quotient old, struct hspz_cuda_quotient made, const uint64_t *keys,
-                const uint64_t *bounds, uint64_t parts, uint64_t *words,
-                struct hspz_cuda_quotient_tally *tally)
+    merge_parts(struct hspz_cuda_quotient old, struct hspz_cuda_quotient made,
+                struct part_items items, uint64_t *words, struct hspz_cuda_quotient_tally *tally)
 {
     __shared__ struct part_shared<S> t;
     struct change<S> c = {
-        old, made, keys, made.remainder_bits, 0, 0, 0
+        old, made, made.remainder_bits, 0
     };
     struct thread_runs mine;
     struct state all;
     if (INSERT) {
         c.bits += made.value_bits;
     }
-    open_part<S>(c, bounds, (unsigned long long *)words + parts, tally, t);
-    order_part<S>(c, mine, t);
+    open_part<S>(c, items, (unsigned long long *)words + items.parts, tally, t);
+    order_part<S>(c, items, mine, t);
     const struct state length = measure_thread<S, INSERT>(c, t, mine);
     const struct state upto = scan_threads(length, t.lengths, t.leasts, &all);
     if (threadIdx.x < 32) {
-        place_part<S>(c, all, words, parts, tally, t);
+        place_part<S>(c, all, words, items.parts, tally, t);
     }
     __syncthreads();
     unsigned long long *const sums[SUMS] = {
@@ -291,11 +300,18 @@ merge(const struct hspz_cuda_quotient *old, const struct hspz_cuda_quotient *mad
       const struct hspz_cuda_quotient_items *items, const uint64_t *bounds, uint64_t *words,
       struct hspz_cuda_quotient_tally *tally, cudaStream_t stream)
 {
-    const uint64_t parts = hspz_cuda_quotient_parts(made->quotients);
+    struct part_items all = {(const uint64_t *)items->keys,
+                             bounds,
+                             items->segment_items,
+                             hspz_cuda_quotient_parts(made->quotients),
+                             items->segments > 0 ? items->segments : 1,
+                             THREADS};
+    while (all.lanes > 32 && THREADS / all.lanes < all.segments) {
+        all.lanes /= 2;
+    }
     const auto kernel =
         items->op == HSPZ_FILTER_INSERT ? merge_parts<S, true> : merge_parts<S, false>;
-    kernel<<<(unsigned)parts, THREADS, 0, stream>>>(*old, *made, (const uint64_t *)items->keys,
-                                                    bounds, parts, words, tally);
+    kernel<<<(unsigned)all.parts, THREADS, 0, stream>>>(*old, *made, all, words, tally);
 }
 
 extern "C" cudaError_t

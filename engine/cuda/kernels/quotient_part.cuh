@@ -30,6 +30,7 @@ template <typename S> struct part_shared {
     uint64_t lengths[WARPS], leasts[WARPS]; /* of the warps */
     unsigned long long sums[SUMS];          /* come, gone, yes */
     uint64_t part, before, end;
+    uint32_t items; /* of the part; 0 when they are too many */
 };
 
 /* ---- sums ---- */
@@ -81,13 +82,34 @@ add_warp(uint64_t mine, unsigned long long *sum)
 
 /* ---- items ---- */
 
+/* Where items are: in segments, each in the order of parts. */
+struct part_items {
+    const uint64_t *keys, *bounds;
+    uint64_t segment_items, parts;
+    unsigned segments;
+    unsigned lanes; /* threads that read one segment */
+};
+
 /* A change as one thread block has it. */
 template <typename S> struct change {
     struct hspz_cuda_quotient old, made;
-    const uint64_t *keys;
     unsigned bits; /* of a key, below the quotient */
-    uint64_t base, lo, hi;
+    uint64_t base;
 };
+
+/* Of part `part`, for each item what `take` does. */
+template <typename TAKE>
+static __device__ __forceinline__ void
+for_items(const struct part_items &items, uint64_t part, TAKE take)
+{
+    for (unsigned s = threadIdx.x / items.lanes; s < items.segments; s += THREADS / items.lanes) {
+        const uint64_t *const keys = items.keys + s * items.segment_items;
+        const uint64_t *const bounds = items.bounds + s * (items.parts + 1) + part;
+        for (uint64_t i = bounds[0] + threadIdx.x % items.lanes; i < bounds[1]; i += items.lanes) {
+            take(keys[i]);
+        }
+    }
+}
 
 template <typename S>
 static __device__ __forceinline__ uint32_t

@@ -229,6 +229,16 @@ __popcll(uint64_t x)
     return __builtin_popcountll(x);
 }
 
+static inline uint64_t
+__brevll(uint64_t x)
+{
+    uint64_t reversed = 0;
+    for (unsigned i = 0; i < 64; i++) {
+        reversed |= (x >> i & 1) << (63 - i);
+    }
+    return reversed;
+}
+
 static inline int
 __ffs(int x)
 {

@@ -2,7 +2,7 @@
  * fails says so and loses nothing that was there, and the same thing done again is right.
  *
  *   soft_cuda_failing_test [KIND]     a minute or two for all kinds */
-#include "engine/cuda/filter.h"
+#include "engine/cuda/filter_p.h"
 #include "engine/engine.h"
 #include "tests/gpu/soft/runtime.h"
 #include "tests/support/failing_malloc.h"
@@ -37,9 +37,15 @@ open_engine(struct scene *s, struct hspz_error *err)
 static enum hspz_status
 create(struct scene *s, struct hspz_error *err)
 {
-    const enum hspz_status status = hspz_filter_plan(&s->spec, 0, &s->plan, err);
+    enum hspz_status status = hspz_filter_plan(&s->spec, 0, &s->plan, err);
     s->plan.device = hspz_cuda_engine.filter_device(s->engine, 0);
-    return status == HSPZ_OK ? s->ops->create(&s->plan, &s->filter, err) : status;
+    if (status == HSPZ_OK) {
+        status = s->ops->create(&s->plan, &s->filter, err);
+    }
+    if (status == HSPZ_OK) {
+        s->filter->segment = 10;
+    }
+    return status;
 }
 
 /* `sure`: says yes to each. */
@@ -59,6 +65,38 @@ call(struct hspz_filter *filter, const struct scene *s, enum hspz_filter_op op, 
         }
     }
     return status;
+}
+
+/* The 32-mers behind the N. */
+static enum hspz_status
+call_sequence(struct scene *s, enum hspz_filter_op op, bool answers, struct hspz_error *err)
+{
+    static const char bases[] = "GATTACAGATTACANCGCGTTTTAACGCAGCATTACGAGGACATTAGCCATTCCGGATATAC";
+    uint8_t yes[sizeof(bases) / 8 + 1];
+    uint64_t found[sizeof(bases)];
+    struct hspz_filter_call with = {.op = op,
+                                    .sequence = (const uint8_t *)bases,
+                                    .sequence_len = sizeof(bases) - 1,
+                                    .count = sizeof(bases) - 1,
+                                    .yes = answers ? yes : NULL,
+                                    .found = answers ? found : NULL};
+    const enum hspz_status status = s->ops->run(s->filter, &with, err);
+    if (status == HSPZ_OK) {
+        assert_int_equal(with.yes_count, sizeof(bases) - 1 - 15 - 31);
+    }
+    return status;
+}
+
+static enum hspz_status
+insert_sequence(struct scene *s, struct hspz_error *err)
+{
+    return call_sequence(s, HSPZ_FILTER_INSERT, false, err);
+}
+
+static enum hspz_status
+query_sequence(struct scene *s, struct hspz_error *err)
+{
+    return call_sequence(s, HSPZ_FILTER_QUERY, true, err);
 }
 
 static enum hspz_status
@@ -238,11 +276,10 @@ clear(struct scene *s, struct hspz_error *err)
 }
 
 static enum hspz_status (*const steps[])(struct scene *, struct hspz_error *) = {
-    open_engine, create, view,          insert,        insert_if_absent,
-    query,       count,  delete,        decrement,     stats,
-    save,        load,   query_loaded,  copy,          merge,
-    enumerate,   grow,   insert_points, insert_sorted, query_all,
-    clear};
+    open_engine,  create, view,   insert_sequence, query_sequence, insert,        insert_if_absent,
+    query,        count,  delete, decrement,       stats,          save,          load,
+    query_loaded, copy,   merge,  enumerate,       grow,           insert_points, insert_sorted,
+    query_all,    clear};
 #define STEPS (sizeof(steps) / sizeof(steps[0]))
 
 /* All of it, while call or allocation `at` fails; what fails is done again. `usual`: what each step
@@ -296,22 +333,24 @@ test_a_call_that_fails_loses_nothing(void **state)
         {.kind = HSPZ_FILTER_SQF, .slots = 512},
         {.kind = HSPZ_FILTER_RSQF, .slots = 512}};
     for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+        struct hspz_filter_spec spec = specs[i];
         enum hspz_status usual[STEPS];
         bool failed;
         if (only != NULL && strcmp(only, hspz_filter_kind_name(specs[i].kind)) != 0) {
             continue;
         }
+        spec.k = 32; /* as which any key will do */
         long calls = 0, allocations = 0, said = 0;
-        run_steps(&specs[i], usual, 0, &failed);
+        run_steps(&spec, usual, 0, &failed);
         for (bool more = true; more;) {
             soft_fail_arm(++calls);
-            run_steps(&specs[i], usual, calls, &failed);
+            run_steps(&spec, usual, calls, &failed);
             more = soft_fail_disarm();
             said += failed;
         }
         for (bool more = true; more;) {
             failing_malloc_arm(++allocations);
-            run_steps(&specs[i], usual, allocations, &failed);
+            run_steps(&spec, usual, allocations, &failed);
             more = failing_malloc_disarm();
             said += failed;
         }
