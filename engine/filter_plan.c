@@ -266,6 +266,9 @@ static double
 blocked_rate(double bits, double keys, unsigned hashes)
 {
     const double mean = keys / bits * HSPZ_BLOOM_BLOCK_BITS;
+    if (mean > 1e5) {
+        return 1; /* no bit is left: (1 - 1/256)^1e5 is 1e-170 */
+    }
     const double top = mean + 12 * sqrt(mean) + 24;
     double sum = 0;
     for (double j = 1; j <= top; j++) {
