@@ -72,11 +72,11 @@ print_maf(struct field text, const char *const names[2], struct hspz_output *out
         for (size_t pad = lens[i]; pad < wide; pad++) {
             good = good && put(output, " ", 1);
         }
-        /* LASTZ pads both alike; where that is not so, what follows the name is whole all the same. */
+        /* LASTZ pads both alike. Else, what follows the name is whole all the same. */
         const size_t before = (size_t)(f[i][2].text - lines[i].text) - 1;
         const size_t from = before < was + 2 ? before : was + 2;
-        good = good && put(output, lines[i].text + from, lines[i].len - from) &&
-               put(output, "\n", 1);
+        good =
+            good && put(output, lines[i].text + from, lines[i].len - from) && put(output, "\n", 1);
     }
     return good && put(output, "\n", 1);
 }
