@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import unittest
 
 import hspz_test
@@ -49,7 +50,8 @@ class HandbookTest(hspz_test.TestCase):
                                                    "examples/H.Pylori/references/G27.fasta.gz"))
         script = "".join("%s\necho; echo %s\n" % (command.replace(GENOMES, genomes), MARK)
                                       for command, _ in steps)
-        folders = [os.path.dirname(HSPZD), os.path.dirname(hspz_test.CLIENT)]
+        folders = [os.path.dirname(HSPZD), os.path.dirname(hspz_test.CLIENT),
+                   os.path.join(hspz_test.SOURCE, "client", "slurm")]
         done = subprocess.run(["bash", "-c", "exec 3>&2 2>&1\n" + script], capture_output=True,
                               text=True, timeout=120 * SLOWER, check=False, cwd=self.folder,
                               env=child_env(PATH=":".join(folders + ["/usr/bin", os.environ["PATH"]])))
@@ -80,6 +82,23 @@ class HandbookTest(hspz_test.TestCase):
             done = subprocess.run([HSPZD, "--config", file, "--check-config", "--socket",
                                    self.path("s")], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
+
+    @unittest.skipIf(hspz_test.SANITIZED, "shows nothing new under a sanitizer")
+    def test_cluster(self):
+        self.file("cluster_model.py", chapter("cluster_model.py"))
+        self.check_session(chapter("cluster.md"), 15)
+
+    @unittest.skipIf(hspz_test.SANITIZED, "shows nothing new under a sanitizer")
+    def test_the_model_says_what_is_wrong_with_its_options(self):
+        model = os.path.join(HANDBOOK, "cluster_model.py")
+        for arguments, told in ((["plan", "--nodes"], "Options of `plan`"), ([], "Options of `plan`"),
+                                (["plan", "--node", "3"], "no option --node"),
+                                (["plan", "--nodes", "0"], "--nodes: 0 is no number over 0"),
+                                (["plan", "--bases", "5 M"], "--bases: 5 M is no number over 0")):
+            done = subprocess.run([sys.executable, model, *arguments], capture_output=True, text=True,
+                                  check=False)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), arguments)
+            self.assertIn(told, done.stderr)
 
     @unittest.skipIf(hspz_test.SANITIZED, "shows nothing new under a sanitizer")
     def test_protocol(self):

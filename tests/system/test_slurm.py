@@ -257,6 +257,8 @@ class PlanTest(hspz_test.TestCase):
         self.assertIn('"1k"', self.run_it("plan", "v", "--bases", "1k", "q.fa", check=1))
         self.assertFalse(os.path.exists(self.path("v/ranges")))
         self.assertIn('"align"', self.run_it("queries", "w", "align", "ref", check=1))
+        for packed in (["--format", "packed"], ["--format=packed", "--unmask"]):
+            self.assertIn("packed", self.run_it("queries", "w", "hsps", "ref", *packed, check=1))
         told = self.run_it("queries", "w", "hsps", "ref", "--strand", "plus", check=1, HSPZ_PATIENCE="1")
         self.assertRegex(told, "range 0, of .*q.fa: no server")
         self.assertIn("another command: hsps ref --strand plus",
