@@ -1,9 +1,11 @@
-"""hspz-client plot: the PNG's pixels and the SVG's lines stand where the matches are."""
+"""hspz-client plot: the PNG's pixels and the SVG's lines stand where the matches are, and pictures look as
+those in pictures/, which were looked at. HSPZ_KEEP_PICTURES=yes puts what is drawn now in their place: look at it."""
 
 import gzip
 import os
 import random
 import re
+import shutil
 import struct
 import xml.etree.ElementTree as ElementTree
 import zlib
@@ -16,6 +18,7 @@ from test_hit_stats import CLASSES, counts_of
 
 HEADER = "#ref\tref_start\tref_end\tquery\tquery_start\tquery_end\tstrand\n"
 BLUE, ORANGE, DARK, WHITE = (0, 0x72, 0xb2), (0xd5, 0x5e, 0), (0x22, 0x22, 0x22), (255, 255, 255)
+PICTURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pictures")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -66,6 +69,13 @@ def frame_of(pixels):
     x = numpy.flatnonzero(columns > 0.9 * columns.max())
     y = numpy.flatnonzero(rows > 0.9 * rows.max())
     return x[0] + 1, y[0] + 1, x[-1] - x[0] - 1, y[-1] - y[0] - 1
+
+
+def blurred(path):
+    """Means of squares of 8 x 8 pixels: letters and edges may be drawn a little otherwise elsewhere."""
+    pixels = read_png(path).astype(float)
+    high, wide = pixels.shape[0] // 8, pixels.shape[1] // 8
+    return pixels[:high * 8, :wide * 8].reshape(high, 8, wide, 8, 3).mean(axis=(1, 3))
 
 
 class Plot:
@@ -284,6 +294,53 @@ class PlotTest(hspz_test.TestCase):
                 self.assertAlmostEqual(share, wanted, delta=0.002)
         lines, _ = svg_lines(out)
         self.assertTrue(lines)
+
+    def check_picture(self, name, *args, run=client):
+        out = self.path(name)
+        run("plot", *args, "-o", out, check=0)
+        kept = os.path.join(PICTURES, name)
+        if os.environ.get("HSPZ_KEEP_PICTURES"):
+            os.makedirs(PICTURES, exist_ok=True)
+            shutil.copyfile(out, kept)
+        got, want = blurred(out), blurred(kept)
+        self.assertEqual(got.shape, want.shape)
+        apart = abs(got - want)
+        self.assertLess(apart.mean(), 1, name)
+        self.assertLess((apart.max(axis=2) > 48).mean(), 0.005, name)
+        # The bounds tell pictures apart: upside down it is another one.
+        self.assertGreater(abs(got[::-1] - want).mean(), 2)
+
+    def test_two_ecoli_look_as_they_should(self):
+        folder = hspz_test.shared("oracle", "ecoli")
+        self.check_picture("ecoli.png", folder, "--ref", hspz_test.mg1655(),
+                           "--query", hspz_test.nc_008253(), "--width", "560", "--height", "480",
+                           "--title", "E. coli MG1655 and 536")
+
+    def test_31_sequences_look_as_they_should(self):
+        # A genome in 31 pieces against the same in another order, every third turned round.
+        rng = random.Random(31)
+        lengths = [int(400000 / (i + 1) ** 0.7) for i in range(31)]
+        order = rng.sample(range(31), 31)
+        ref = [("chr%d" % (i + 1), "A" * lengths[i]) for i in range(31)]
+        query = [("scaffold_%d" % i, "A" * lengths[i]) for i in order]
+        rows = [HEADER]
+        for i, length in enumerate(lengths):
+            for begin in range(0, length - 2000, 2500):
+                end = begin + rng.randrange(300, 2300)
+                there = (length - end, length - begin, "-") if i % 3 == 2 else (begin, end, "+")
+                rows.append("chr%d\t%d\t%d\tscaffold_%d\t%d\t%d\t%s\n" % (i + 1, begin, end, i, *there))
+        self.check_picture("sequences31.png", self.file("rows.tsv", "".join(rows)),
+                           "--ref", self.file("r.fa", fasta(ref)),
+                           "--query", self.file("q.fa", fasta(query)),
+                           "--width", "560", "--height", "480", "--title", "31 sequences")
+
+    def test_hits_look_as_they_should(self):
+        rng = random.Random(5)
+        text = bases(rng, 20000)
+        text += text[:6000] + text[:3000] * 3 + bases(rng, 40) * 120
+        daemon = self.daemon(indexes={"ref": self.index([("r", text)])})
+        self.check_picture("hits.png", "ref", self.file("q.fa", fasta([("q", text[::2] + text)])),
+                           "--hits", "--title", "Hits per seed", run=daemon.client)
 
 
 if __name__ == "__main__":
