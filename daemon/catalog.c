@@ -43,6 +43,13 @@ find(const struct hspz_catalog *catalog, const char *name, size_t len)
     return NULL;
 }
 
+struct hspz_served *
+hspz_served_share(struct hspz_served *served)
+{
+    served->uses++;
+    return served;
+}
+
 void
 hspz_served_release(struct hspz_served **served)
 {

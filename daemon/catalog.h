@@ -96,6 +96,8 @@ HSPZ_MUST_USE enum hspz_status hspz_catalog_acquire(struct hspz_catalog *catalog
                                                     const struct hspz_tenant *tenant,
                                                     struct hspz_served **out,
                                                     struct hspz_error *err);
+/* One more use. */
+struct hspz_served *hspz_served_share(struct hspz_served *served);
 void hspz_served_release(struct hspz_served **served);
 /* For who holds a use, and whose turn is next: until unhold the index is not dropped, and one that
  * was dropped meanwhile is loaded again. Who waits behind another job must not hold: that one may

@@ -56,10 +56,11 @@ struct hspz_config {
     uint64_t threads;
     char **devices; /* ordinals or UUIDs; none: all visible */
     size_t device_count;
-    char *simulate_devices; /* of the cpu engine (engine/cpu/simulated.h); NULL: none */
-    uint64_t lanes;         /* of each device; 0: as the engine likes it */
-    unsigned placement;     /* enum hspz_placement */
-    uint64_t device_memory; /* bytes on each device; 0: most of what is free */
+    uint64_t device_timeout_ms; /* for a step, where there are several devices; 0: none */
+    char *simulate_devices;     /* of the cpu engine (engine/cpu/simulated.h); NULL: none */
+    uint64_t lanes;             /* of each device; 0: as the engine likes it */
+    unsigned placement;         /* enum hspz_placement */
+    uint64_t device_memory;     /* bytes on each device; 0: most of what is free */
     struct hspz_config_index *indexes;
     size_t index_count;
     char *index_dir, *data_dir; /* NULL: only absolute paths */

@@ -67,6 +67,9 @@ const struct hspz_option hspz_options[] = {
     {"placement", "placement", CHOICE, AT(placement), 0, 0, placement_names, "replicate|split",
      "on several GPUs: each index on all of them (default), or on the one with most room", false,
      false},
+    {"device_timeout_ms", "device-timeout-ms", COUNT, AT(device_timeout_ms), 0, DAY_MS, NULL, "MS",
+     "for a step on one of several devices, then it is done again on another (default 30000; 0: no limit)",
+     false, true},
     {"lanes", "lanes", COUNT, AT(lanes), 0, 16, NULL, "N",
      "jobs at a time on each device (default 0: 4 on a GPU, 1 on the cpu engine)", false, false},
     {"idle_unload_s", "idle-unload-s", COUNT, AT(idle_unload_s), 0, 31536000, NULL, "S",
@@ -145,6 +148,7 @@ hspz_config_init(struct hspz_config *config)
 {
     *config = (struct hspz_config){
         .engine = HSPZ_ENGINE_AUTO,
+        .device_timeout_ms = 30000,
         .job_memory = GIB,
         .buffer_memory = 256 * MIB,
         .shm_memory = 256 * MIB,

@@ -27,7 +27,8 @@
 static void
 maybe_free(struct hspz_conn *conn)
 {
-    if (conn->state != HSPZ_CONN_CLOSING || conn->handles.open > 0 || conn->jobs != NULL) {
+    if (conn->state != HSPZ_CONN_CLOSING || conn->handles.open > 0 || conn->jobs != NULL ||
+        conn->strays > 0) {
         return;
     }
     HSPZ_REQUIRE(conn->parts_held == 0 && conn->waits == NULL);
@@ -163,6 +164,20 @@ hspz_conn_remove_job(struct hspz_conn *conn, struct hspz_conn_job *job)
     conn->job_count--;
     conn->tenant->jobs--;
     conn->service->job_count--;
+}
+
+void
+hspz_conn_replace_job(struct hspz_conn *conn, struct hspz_conn_job *job, struct hspz_conn_job *by)
+{
+    struct hspz_conn_job **link = &conn->jobs;
+    while (*link != job) {
+        link = &(*link)->next;
+    }
+    *link = by;
+    by->next = job->next;
+    if (conn->jobs_last == &job->next) {
+        conn->jobs_last = &by->next;
+    }
 }
 
 void

@@ -85,6 +85,7 @@ struct hspz_conn {
     struct hspz_pace pace;     /* its jobs end */
     unsigned parts_held;       /* part buffers being filled, queued, written or lent */
     struct hspz_conn_shm *shm; /* NULL: none was asked for */
+    unsigned strays;           /* steps that were given up and may yet write into its memory */
 
     uint64_t reply_bytes;  /* answers handed to libuv and not yet written */
     uint64_t ingest_bytes; /* of its requests, held; part of the service's */
@@ -119,6 +120,8 @@ void hspz_conn_give_part(struct hspz_conn *conn, struct hspz_buffer *buffer);
 /* Jobs: append; unlink what ended, before anything that may close the connection. */
 void hspz_conn_add_job(struct hspz_conn *conn, struct hspz_conn_job *job);
 void hspz_conn_remove_job(struct hspz_conn *conn, struct hspz_conn_job *job);
+void hspz_conn_replace_job(struct hspz_conn *conn, struct hspz_conn_job *job,
+                           struct hspz_conn_job *by);
 /* After a job is unlinked and answered: the next one's turn; a closing connection may be freed. */
 void hspz_conn_settle(struct hspz_conn *conn);
 /* Stands in line for a turn if its head job can use one. */

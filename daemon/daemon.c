@@ -33,7 +33,7 @@ static void
 finish_if_done(struct hspz_daemon *d)
 {
     struct hspz_service *s = &d->service;
-    if (d->finished || s->state != HSPZ_SERVICE_STOPPING || s->conn_count > 0 ||
+    if (d->finished || s->state != HSPZ_SERVICE_STOPPING || s->conn_count > 0 || s->strays > 0 ||
         !hspz_catalog_idle(s->catalog) || !hspz_filters_idle(s->filters)) {
         return;
     }
@@ -316,9 +316,10 @@ run_loop(struct hspz_daemon *d)
 }
 
 enum hspz_status
-hspz_daemon_run(struct hspz_config *config, struct hspz_log *log)
+hspz_daemon_run(struct hspz_config *config, struct hspz_log *log, bool *abandoned)
 {
     struct hspz_error err = {0};
+    *abandoned = false;
     struct hspz_daemon *d = calloc(1, sizeof(*d));
     if (d == NULL) {
         HSPZ_LOG(log, HSPZ_LOG_ERROR, "cannot start", hspz_kv("why", "out of memory"));
@@ -377,6 +378,7 @@ hspz_daemon_run(struct hspz_config *config, struct hspz_log *log)
     } else {
         status = run_loop(d);
     }
+    *abandoned = d->abandoned;
     if (d->abandoned) {
         return status;
     }

@@ -19,4 +19,5 @@
 
 /* Runs to the end. What fails has been logged. After HSPZ_E_DEVICE_ERROR threads may still be at
  * work: the process is to end without ado. */
-HSPZ_MUST_USE enum hspz_status hspz_daemon_run(struct hspz_config *config, struct hspz_log *log);
+HSPZ_MUST_USE enum hspz_status hspz_daemon_run(struct hspz_config *config, struct hspz_log *log,
+                                               bool *abandoned);

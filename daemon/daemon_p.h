@@ -34,8 +34,9 @@ struct hspz_daemon {
     bool finished;
     unsigned signals_seen; /* to end */
     uint64_t ticks, drain_ms;
-    uint64_t lost_ms; /* when a device was lost; 0: none is */
-    bool abandoned;   /* the loop was left with work under way */
+    uint64_t lost_ms;     /* when a device was lost; 0: none is */
+    bool abandoned;       /* the loop was left with work under way */
+    unsigned stray_ticks; /* while it stops and only strays are left to wait for */
     uint64_t seen_progress, told_progress;
     uint64_t watchdog_usec;
     bool hanging;           /* a lane does not answer */

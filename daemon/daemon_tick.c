@@ -51,6 +51,14 @@ hspz_daemon_due(struct hspz_service *service, uint64_t deadline_ns)
     }
 }
 
+static void
+abandon(struct hspz_daemon *d)
+{
+    HSPZ_LOG(d->service.log, HSPZ_LOG_ERROR, "work does not come back, ending without it");
+    d->abandoned = true;
+    uv_stop(&d->loop);
+}
+
 /* A device that hangs must not keep the process. */
 static void
 tick_lost(struct hspz_daemon *d)
@@ -60,9 +68,7 @@ tick_lost(struct hspz_daemon *d)
         hspz_daemon_stop(d);
     }
     if (ms >= ABANDON_MS && !d->finished) {
-        HSPZ_LOG(d->service.log, HSPZ_LOG_ERROR, "work does not come back, ending without it");
-        d->abandoned = true;
-        uv_stop(&d->loop);
+        abandon(d);
     }
 }
 
@@ -192,11 +198,14 @@ hspz_daemon_on_tick(uv_timer_t *timer)
         tick_draining(d);
     }
     hspz_lane_watch_tick(d->lane_watch, uv_hrtime());
+    hspz_device_tick(s, uv_hrtime());
     tick_watchdog(d);
     tick_idle(d);
     tick_parent(d);
     hspz_daemon_look(d);
     if (d->lost_ms != 0) {
         tick_lost(d);
+    } else if (s->state == HSPZ_SERVICE_STOPPING && s->strays > 0 && d->stray_ticks++ > 0) {
+        abandon(d);
     }
 }

@@ -92,7 +92,8 @@ doubt_idle(struct hspz_service *service)
 const char *
 hspz_device_state_name(enum hspz_device_state state)
 {
-    return state == HSPZ_DEVICE_READY ? "ready" : "lost";
+    static const char *const names[] = {"ready", "stuck", "lost"};
+    return names[state];
 }
 
 unsigned
@@ -130,6 +131,90 @@ hspz_device_lose(struct hspz_service *service, unsigned device, const struct hsp
         }
     }
     return hspz_device_count_ready(service) > 0;
+}
+
+/* What waited behind a step that does not come back. */
+static void
+empty_queue(struct hspz_service *service, struct hspz_worker *worker)
+{
+    for (struct hspz_task *task = hspz_worker_withdraw(worker), *next; task != NULL; task = next) {
+        next = task->next;
+        if (task->kind == HSPZ_TASK_SKIPS) {
+            task->event.fire(&task->event);
+        } else {
+            struct hspz_worker *const other =
+                task->kind == HSPZ_TASK_MOVES ? hspz_device_choose(service, NULL, HSPZ_ANY_DEVICE)
+                                              : NULL;
+            hspz_worker_submit(other != NULL ? other : worker, task);
+        }
+    }
+}
+
+static void
+give_up(struct hspz_service *service, struct hspz_worker *worker)
+{
+    struct hspz_error why = {0};
+    const unsigned device = hspz_worker_device(worker);
+    struct hspz_task *const task = hspz_worker_running(worker);
+    const bool ready = is_ready(service, device);
+    if (ready && hspz_device_count_ready(service) == 1) {
+        hspz_error_set(&why, HSPZ_E_DEVICE_ERROR, "device %u, the last one, does not answer",
+                       device);
+        service->lost(service, device, &why);
+        return;
+    }
+    if (task == NULL || task->give_up == NULL) {
+        return;
+    }
+    /* First, so that what goes on does so elsewhere. */
+    if (ready) {
+        set_state(service, device, HSPZ_DEVICE_STUCK);
+    }
+    if (!task->give_up(task)) {
+        if (ready) {
+            set_state(service, device, HSPZ_DEVICE_READY);
+        }
+        return;
+    }
+    service->devices[device].strays++;
+    service->devices[device].redone++;
+    service->strays++;
+    HSPZ_LOG(service->log, HSPZ_LOG_ERROR, "device does not answer, others go on",
+             hspz_kv_uint("device", device),
+             hspz_kv_uint("ready", hspz_device_count_ready(service)));
+    empty_queue(service, worker);
+}
+
+void
+hspz_device_tick(struct hspz_service *service, uint64_t now_ns)
+{
+    const uint64_t limit_ns = service->config->device_timeout_ms * 1000000;
+    if (service->device_count < 2 || limit_ns == 0) {
+        return;
+    }
+    for (unsigned i = 0; i < service->worker_count; i++) {
+        if (service->state < HSPZ_SERVICE_FAILED &&
+            hspz_worker_step_ns(service->workers[i], now_ns) > limit_ns) {
+            give_up(service, service->workers[i]);
+        }
+    }
+    hspz_scheduler_pump(&service->scheduler);
+}
+
+void
+hspz_device_back(struct hspz_service *service, unsigned device, const struct hspz_error *why)
+{
+    struct hspz_device *const d = &service->devices[device];
+    d->strays--;
+    service->strays--;
+    if (why->status == HSPZ_E_DEVICE_ERROR) {
+        service->lost(service, device, why);
+    } else if (d->state == HSPZ_DEVICE_STUCK && d->strays == 0) {
+        d->step_ns = 0;
+        set_state(service, device, HSPZ_DEVICE_READY);
+        HSPZ_LOG(service->log, HSPZ_LOG_WARNING, "device answers again",
+                 hspz_kv_uint("device", device));
+    }
 }
 
 struct hspz_worker *

@@ -1,5 +1,7 @@
 #include "daemon/discover_p.h"
 
+#include "daemon/conn_shm.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +27,7 @@ of_scratch(struct hspz_scratch_user *user)
 struct hspz_service *
 hspz_discover_service(const struct hspz_discover *d)
 {
-    return d->base.conn->service;
+    return d->service;
 }
 
 static void
@@ -82,7 +84,7 @@ count_end(const struct hspz_discover *d, uint64_t now_ns)
         .seeds = d->totals.strand[0].seeds + d->totals.strand[1].seeds,
         .hits = d->totals.strand[0].hits + d->totals.strand[1].hits,
         .records = d->anchors + d->hsps,
-        .bytes_in = d->frame.len,
+        .bytes_in = d->frame_len,
         .bytes_out = d->payload_bytes,
         .latency_ns = now_ns - d->base.arrived_ns,
         .queued_ns = first_ns - d->base.arrived_ns,
@@ -124,8 +126,7 @@ finish(struct hspz_discover *d)
     } else {
         hspz_conn_reply_error(conn, d->base.id, &d->err);
     }
-    free(d->frame.bytes);
-    free(d->input);
+    hspz_discover_bytes_release(&d->bytes_of);
     XXH64_freeState(d->digest);
     if (d->base.worker != NULL) {
         hspz_worker_leave(d->base.worker);
@@ -224,12 +225,93 @@ on_device_error(struct hspz_discover *d)
     }
 }
 
+/* What another job goes on with for this one; the rest of it is a stray from here on. */
+static void
+hand_over(struct hspz_discover *d, struct hspz_discover *next)
+{
+    struct hspz_conn *conn = d->base.conn;
+    struct hspz_buffer *rest = d->buffers->next;
+    d->buffers->next = NULL;
+    hspz_conn_job_give_parts(&d->base, &rest);
+    conn->parts_held--;
+    d->bytes = (struct hspz_job_bytes){0};
+    settle_scratch(d);
+    hspz_conn_job_end_turn(&d->base, &(struct hspz_turned){
+                                         .ns = hspz_worker_step_ns(d->base.worker, uv_hrtime()),
+                                         .parts = d->turned.parts,
+                                     });
+    *next = *d;
+    next->base.task = (struct hspz_task){0};
+    next->base.begun = false;
+    next->scratch = (struct hspz_scratch_user){0};
+    next->turned = (struct hspz_turned){0};
+    next->job = NULL;
+    next->buffers = NULL;
+    next->device = HSPZ_ANY_DEVICE;
+    atomic_store(&next->claim, HSPZ_CLAIM_WORKER);
+    hspz_conn_replace_job(conn, &d->base, &next->base);
+    atomic_fetch_add(&d->bytes_of->uses, 1);
+    d->digest = NULL;
+    d->served = hspz_served_share(d->served);
+    hspz_served_hold(d->served);
+    conn->strays++;
+}
+
+static bool
+give_up(struct hspz_task *task)
+{
+    struct hspz_discover *d = hspz_discover_of_task(task);
+    struct hspz_conn *conn = d->base.conn;
+    struct hspz_discover *next = malloc(sizeof(*next));
+    int claim = HSPZ_CLAIM_ENGINE;
+    if (next == NULL || !atomic_compare_exchange_strong(&d->claim, &claim, HSPZ_CLAIM_GIVEN_UP)) {
+        free(next); /* no memory: the next look tries again */
+        return false;
+    }
+    HSPZ_LOG(d->service->log, HSPZ_LOG_WARNING, "step given up", hspz_kv_uint("conn", conn->id),
+             hspz_kv_uint("job", d->base.id),
+             hspz_kv_uint("device", hspz_worker_device(d->base.worker)));
+    hand_over(d, next);
+    if (next->base.shm && next->service->config->parts_per_connection == 1) {
+        /* The one place that its parts may have is with the stray. */
+        hspz_discover_fail(next, HSPZ_E_DEVICE_ERROR);
+        end_now(next);
+    } else if (!end_if_asked(next)) {
+        hspz_conn_update(conn);
+    }
+    return true;
+}
+
+/* The step is back: what it made is thrown away. */
+static void
+end_stray(struct hspz_discover *d)
+{
+    struct hspz_conn *conn = d->base.conn;
+    struct hspz_service *service = d->service;
+    const struct hspz_error why = d->err;
+    const unsigned device = hspz_worker_device(d->base.worker);
+    hspz_conn_return_part(conn, d->buffers);
+    hspz_discover_bytes_release(&d->bytes_of);
+    hspz_served_unhold(d->served);
+    hspz_served_release(&d->served);
+    free(d);
+    conn->strays--;
+    hspz_conn_settle(conn);
+    hspz_device_back(service, device, &why);
+    service->changed(service);
+    hspz_scheduler_pump(&service->scheduler);
+}
+
 static void
 on_turn(struct hspz_event *event)
 {
     struct hspz_discover *d = hspz_discover_of_task((struct hspz_task *)(void *)event);
     struct hspz_conn *conn = d->base.conn;
     struct hspz_service *service = conn->service;
+    if (atomic_load(&d->claim) == HSPZ_CLAIM_GIVEN_UP) {
+        end_stray(d);
+        return;
+    }
     hspz_conn_job_end_turn(&d->base, &d->turned);
     while (d->buffers != NULL) {
         struct hspz_buffer *buffer = d->buffers;
@@ -341,6 +423,7 @@ give_turn(struct hspz_conn_job *job, const struct hspz_turn *turn)
         }
         return d->base.lacking ? HSPZ_GAVE_NONE : HSPZ_GIVE_WAIT;
     }
+    d->turned = (struct hspz_turned){0};
     hspz_conn_job_submit_turn(&d->base, hspz_discover_run_turn, on_turn, turn);
     return HSPZ_GAVE;
 }
@@ -384,6 +467,7 @@ const struct hspz_conn_job_ops hspz_discover_ops = {
     .lead = lead,
     .ready = ready,
     .give_turn = give_turn,
+    .give_up = give_up,
     .end = end,
     .usage = usage,
 };

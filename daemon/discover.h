@@ -9,6 +9,9 @@
  * at all when its connection is gone. A turn begins the job if need be and takes steps until it has
  * had its time (daemon/scheduler.h); each part is sent as soon as it is made.
  *
+ * A step that does not come back is given up (daemon/device.h): another job takes its place in the
+ * connection, and this one, a stray, is gone once the step is back.
+ *
  * Owns:    the request's frame, its count on the index, its engine job.
  * Threads: the loop thread, but for the run function of its task. */
 #pragma once
@@ -25,14 +28,27 @@
 #include <stdint.h>
 #include <xxhash.h>
 
+/* A request's bytes, which steps read: for the job and those of its steps that were given up. */
+struct hspz_discover_bytes {
+    atomic_uint uses;
+    uint8_t *frame;
+    uint8_t *input; /* the payload, when it came through shared memory */
+};
+
+/* Who may touch the job: the worker; the engine, which only has the engine's job and the first
+ * buffer; or the step was given up, and nothing but those and a use of bytes and index is left. */
+enum hspz_discover_claim { HSPZ_CLAIM_WORKER, HSPZ_CLAIM_ENGINE, HSPZ_CLAIM_GIVEN_UP };
+
 struct hspz_discover {
     struct hspz_conn_job base;
-    bool checked; /* the index is the one that the request was made for */
+    struct hspz_service *service;
+    atomic_int claim; /* enum hspz_discover_claim */
+    bool checked;     /* the index is the one that the request was made for */
     struct hspz_scratch_user scratch;
 
     /* The worker's while working. */
-    struct hspz_frame frame;
-    uint8_t *input; /* the payload, when it came through shared memory */
+    size_t frame_len;
+    struct hspz_discover_bytes *bytes_of; /* the request; NULL once it is not read any more */
     struct hspz_job_spec spec;
     struct hspz_text want_digest, want_shape; /* in the frame */
     uint64_t want_step;

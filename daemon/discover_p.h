@@ -7,6 +7,8 @@ extern const struct hspz_conn_job_ops hspz_discover_ops;
 
 struct hspz_discover *hspz_discover_of_task(struct hspz_task *task);
 struct hspz_service *hspz_discover_service(const struct hspz_discover *d);
+/* One use less; NULLs it. */
+void hspz_discover_bytes_release(struct hspz_discover_bytes **bytes);
 
 /* On the worker: a turn (which begins the job if need be), a park, the end of a begun job. */
 void hspz_discover_run_turn(struct hspz_task *task, struct hspz_worker *worker);

@@ -150,10 +150,32 @@ copy_payload(const struct hspz_conn *conn, const struct hspz_discover_params *pa
              struct hspz_discover *d, struct hspz_error *err)
 {
     const size_t len = params->has_seeds ? params->seeds.len : params->bases.len;
-    const enum hspz_status status = hspz_conn_shm_copy(conn, params->offset, len, &d->input, err);
-    d->spec.seeds = params->has_seeds ? d->input : NULL;
-    d->spec.bases.bytes = params->has_seeds ? NULL : d->input;
+    uint8_t **const input = &d->bytes_of->input;
+    const enum hspz_status status = hspz_conn_shm_copy(conn, params->offset, len, input, err);
+    d->spec.seeds = params->has_seeds ? *input : NULL;
+    d->spec.bases.bytes = params->has_seeds ? NULL : *input;
     return status;
+}
+
+void
+hspz_discover_bytes_release(struct hspz_discover_bytes **bytes)
+{
+    if (*bytes != NULL && atomic_fetch_sub(&(*bytes)->uses, 1) == 1) {
+        free((*bytes)->frame);
+        free((*bytes)->input);
+        free(*bytes);
+    }
+    *bytes = NULL;
+}
+
+static void
+destroy(struct hspz_discover *d)
+{
+    if (d != NULL) {
+        XXH64_freeState(d->digest);
+        hspz_discover_bytes_release(&d->bytes_of);
+        free(d);
+    }
 }
 
 static enum hspz_status
@@ -161,18 +183,17 @@ create(const struct hspz_config *config, uint32_t id, const struct hspz_discover
        struct hspz_discover **out, struct hspz_error *err)
 {
     struct hspz_discover *d = calloc(1, sizeof(*d));
-    if (d != NULL && params->digest) {
-        d->digest = XXH64_createState();
-        if (d->digest == NULL || XXH64_reset(d->digest, 0) != XXH_OK) {
-            XXH64_freeState(d->digest);
-            free(d);
-            d = NULL;
-        }
+    if (d != NULL) {
+        d->bytes_of = calloc(1, sizeof(*d->bytes_of));
+        d->digest = params->digest ? XXH64_createState() : NULL;
     }
-    if (d == NULL) {
+    if (d == NULL || d->bytes_of == NULL || (params->digest && d->digest == NULL) ||
+        (params->digest && XXH64_reset(d->digest, 0) != XXH_OK)) {
+        destroy(d);
         return hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for the job");
     }
     d->base.ops = &hspz_discover_ops;
+    atomic_init(&d->bytes_of->uses, 1);
     d->base.method = HSPZ_METHOD_DISCOVER;
     d->device = HSPZ_ANY_DEVICE;
     d->base.id = id;
@@ -213,6 +234,7 @@ hspz_discover_start(struct hspz_conn *conn, uint32_t id, const struct hspz_disco
     }
     if (status == HSPZ_OK) {
         d->base.conn = conn;
+        d->service = service;
         d->served = served;
         const size_t placed = params->placed ? params->seeds.len + params->bases.len : 0;
         status = hspz_conn_job_charge(conn, frame, placed + JOB_BYTES, &d->base.charged_bytes, err);
@@ -228,11 +250,7 @@ hspz_discover_start(struct hspz_conn *conn, uint32_t id, const struct hspz_disco
         if (charged) {
             hspz_conn_refund(conn, d->base.charged_bytes - frame->admitted_bytes);
         }
-        if (d != NULL) {
-            XXH64_freeState(d->digest);
-            free(d->input);
-            free(d);
-        }
+        destroy(d);
         hspz_served_release(&served);
         return status;
     }
@@ -243,7 +261,8 @@ hspz_discover_start(struct hspz_conn *conn, uint32_t id, const struct hspz_disco
     d->want_digest = params->want_digest;
     d->want_shape = params->want_shape;
     d->want_step = params->want_step;
-    d->frame = *frame;
+    d->frame_len = frame->len;
+    d->bytes_of->frame = frame->bytes;
     frame->bytes = NULL;
     HSPZ_LOG(service->log, HSPZ_LOG_INFO, "job queued", hspz_kv_uint("conn", conn->id),
              hspz_kv_uint("job", id), hspz_kv("tenant", conn->tenant->settings.name),

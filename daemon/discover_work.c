@@ -16,10 +16,7 @@ end_engine_job(struct hspz_discover *d)
     if (d->err.status != HSPZ_E_DEVICE_ERROR) {
         /* The request may be large, and freeing it slow: not on the loop. Its length stays for the
          * refund. */
-        free(d->frame.bytes);
-        d->frame.bytes = NULL;
-        free(d->input);
-        d->input = NULL;
+        hspz_discover_bytes_release(&d->bytes_of);
     }
     d->bytes = (struct hspz_job_bytes){0};
     d->ended = true;
@@ -75,9 +72,18 @@ step(struct hspz_discover *d, struct hspz_worker *worker)
         .capacity = hspz_buffers_part_bytes(hspz_discover_service(d)->buffers) / HSPZ_ANCHOR_BYTES,
     };
     struct hspz_error err = {0};
+    int claim = HSPZ_CLAIM_ENGINE;
     d->turned.steps++;
+    atomic_store(&d->claim, claim);
+    hspz_worker_step_begin(worker);
     const enum hspz_status status =
         hspz_discover_service(d)->ops->job_step(hspz_worker_lane(worker), d->job, &part, &err);
+    hspz_worker_step_end(worker);
+    if (!atomic_compare_exchange_strong(&d->claim, &claim, HSPZ_CLAIM_WORKER)) {
+        d->err = err;
+        d->err.status = status;
+        return false;
+    }
     if (status != HSPZ_OK) {
         d->err = err;
         d->err.status = status;
@@ -159,6 +165,10 @@ hspz_discover_run_turn(struct hspz_task *task, struct hspz_worker *worker)
         }
         again = going && d->buffers != NULL && d->bytes.most <= d->scratch_limit &&
                 !hspz_conn_job_turn_over(worker, start);
+    }
+    if (atomic_load(&d->claim) == HSPZ_CLAIM_GIVEN_UP) {
+        ops->job_end(&d->job);
+        return;
     }
     if (!going) {
         end_engine_job(d);

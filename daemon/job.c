@@ -183,17 +183,24 @@ hspz_conn_job_turn_over(const struct hspz_worker *worker, uint64_t start_ns)
            (ns >= HSPZ_TURN_NS && hspz_worker_wanted(worker));
 }
 
+static void
+submit(struct hspz_conn_job *job, void (*run)(struct hspz_task *, struct hspz_worker *),
+       void (*fire)(struct hspz_event *), struct hspz_worker *worker, const struct hspz_task *how)
+{
+    HSPZ_REQUIRE(!job->working);
+    job->working = true;
+    job->task = *how;
+    job->task.run = run;
+    job->task.event.fire = fire;
+    hspz_worker_submit(worker, &job->task);
+}
+
 void
 hspz_conn_job_submit(struct hspz_conn_job *job,
                      void (*run)(struct hspz_task *, struct hspz_worker *),
                      void (*fire)(struct hspz_event *), struct hspz_worker *worker, double order)
 {
-    HSPZ_REQUIRE(!job->working);
-    job->working = true;
-    job->task.order = order;
-    job->task.run = run;
-    job->task.event.fire = fire;
-    hspz_worker_submit(worker, &job->task);
+    submit(job, run, fire, worker, &(struct hspz_task){.order = order, .kind = HSPZ_TASK_MOVES});
 }
 
 void
@@ -201,9 +208,15 @@ hspz_conn_job_submit_turn(struct hspz_conn_job *job,
                           void (*run)(struct hspz_task *, struct hspz_worker *),
                           void (*fire)(struct hspz_event *), const struct hspz_turn *turn)
 {
+    const bool anywhere = job->conn->service->ops->filter_device == NULL;
     job->turn = *turn;
     hspz_worker_turn_begin(job->worker);
-    hspz_conn_job_submit(job, run, fire, job->worker, turn->order);
+    submit(job, run, fire, job->worker,
+           &(struct hspz_task){.order = turn->order,
+                               .give_up = job->ops->give_up,
+                               .kind = job->ops->give_up != NULL ? HSPZ_TASK_SKIPS
+                                       : anywhere                ? HSPZ_TASK_MOVES
+                                                                 : HSPZ_TASK_WAITS});
 }
 
 void

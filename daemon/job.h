@@ -27,6 +27,8 @@ struct hspz_conn_job_ops {
     bool (*ready)(struct hspz_conn_job *job, bool credit);
     /* A hspz_give_fn's work for the head. */
     enum hspz_give (*give_turn)(struct hspz_conn_job *job, const struct hspz_turn *turn);
+    /* Of its turns (struct hspz_task); NULL: their steps cannot be given up. */
+    bool (*give_up)(struct hspz_task *task);
     /* Ends it with `status`: nothing is at work for it. May free it at once. */
     void (*end)(struct hspz_conn_job *job, enum hspz_status status);
     /* What it counts for beside its tenant and device; NULL: nothing. */

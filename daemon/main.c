@@ -87,11 +87,15 @@ run(struct hspz_config *config, int argc, char **argv)
                         "which all end without --die-with-parent\n");
         return EXIT_FAILED;
     }
-    const enum hspz_status ended = hspz_daemon_run(config, &log);
-    if (ended == HSPZ_E_DEVICE_ERROR) {
-        _exit(EXIT_DEVICE); /* no handlers: the device's own may hang, and threads may be at work */
+    bool abandoned;
+    const enum hspz_status ended = hspz_daemon_run(config, &log, &abandoned);
+    const int code = ended == HSPZ_E_DEVICE_ERROR ? EXIT_DEVICE
+                     : ended == HSPZ_OK           ? EXIT_DONE
+                                                  : EXIT_FAILED;
+    if (abandoned || code == EXIT_DEVICE) {
+        _exit(code); /* no handlers: the device's own may hang, and threads may be at work */
     }
-    return ended == HSPZ_OK ? EXIT_DONE : EXIT_FAILED;
+    return code;
 }
 
 int

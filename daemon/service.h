@@ -50,6 +50,7 @@ struct hspz_service {
     unsigned worker_count;
     struct hspz_device *devices;
     unsigned device_count, next_device;
+    unsigned strays; /* steps that were given up and have not come back */
 
     struct hspz_buffers *buffers;
     struct hspz_shm_pool *shm_pool; /* NULL: no memory is shared */

@@ -15,7 +15,9 @@ struct hspz_worker {
     uv_mutex_t mutex;
     uv_cond_t changed;
     struct hspz_task *first, *last; /* by order */
-    double running;                 /* order of the task under way */
+    struct hspz_task *now;          /* under way; NULL: none is */
+    double running;                 /* its order */
+    _Atomic uint64_t step_ns;       /* a step began (uv_hrtime); 0: none is under way */
     atomic_bool wanted, urgent;     /* there is one; one of less order than that */
     bool opened, quit;
     enum hspz_status open_status;
@@ -98,6 +100,7 @@ wait_task(struct hspz_worker *worker)
     struct hspz_task *task = worker->first;
     if (task != NULL) {
         worker->first = task->next;
+        worker->now = task;
         worker->running = task->order;
         atomic_store_explicit(&worker->wanted, worker->first != NULL, memory_order_relaxed);
         atomic_store_explicit(&worker->urgent, false, memory_order_relaxed);
@@ -124,6 +127,9 @@ worker_main(void *arg)
     }
     for (struct hspz_task *task; (task = wait_task(worker)) != NULL;) {
         task->run(task, worker);
+        uv_mutex_lock(&worker->mutex);
+        worker->now = NULL;
+        uv_mutex_unlock(&worker->mutex);
         hspz_mailbox_post(worker->mailbox, &task->event);
     }
     worker->ops->lane_close(&worker->lane);
@@ -266,6 +272,46 @@ hspz_worker_turn_end(struct hspz_worker *worker, uint64_t ns)
     worker->turns--;
     worker->moved_ns = uv_hrtime();
     worker->busy_ns += ns;
+}
+
+uint64_t
+hspz_worker_step_ns(const struct hspz_worker *worker, uint64_t now_ns)
+{
+    const uint64_t began = atomic_load(&worker->step_ns);
+    return began != 0 && now_ns > began ? now_ns - began : 0;
+}
+
+struct hspz_task *
+hspz_worker_running(struct hspz_worker *worker)
+{
+    uv_mutex_lock(&worker->mutex);
+    struct hspz_task *task = worker->now;
+    uv_mutex_unlock(&worker->mutex);
+    return task;
+}
+
+struct hspz_task *
+hspz_worker_withdraw(struct hspz_worker *worker)
+{
+    uv_mutex_lock(&worker->mutex);
+    struct hspz_task *tasks = worker->first;
+    worker->first = worker->last = NULL;
+    atomic_store_explicit(&worker->wanted, false, memory_order_relaxed);
+    atomic_store_explicit(&worker->urgent, false, memory_order_relaxed);
+    uv_mutex_unlock(&worker->mutex);
+    return tasks;
+}
+
+void
+hspz_worker_step_begin(struct hspz_worker *worker)
+{
+    atomic_store(&worker->step_ns, uv_hrtime());
+}
+
+void
+hspz_worker_step_end(struct hspz_worker *worker)
+{
+    atomic_store(&worker->step_ns, 0);
 }
 
 unsigned

@@ -39,11 +39,19 @@ void hspz_mailbox_fini(struct hspz_mailbox *mailbox);
 
 struct hspz_worker;
 
+/* What becomes of a task that waits on a worker which is stuck: it goes on waiting, runs on another
+ * worker, or fires without having run. */
+enum hspz_task_kind { HSPZ_TASK_WAITS, HSPZ_TASK_MOVES, HSPZ_TASK_SKIPS };
+
 struct hspz_task {
     struct hspz_event event; /* fires when the task has run */
     struct hspz_task *next;
     double order; /* 0: before every turn */
+    enum hspz_task_kind kind;
     void (*run)(struct hspz_task *task, struct hspz_worker *worker);
+    /* On the loop, while the task is in a step that does not come back: what it was for goes on
+     * without it. False: it came back. NULL for tasks without steps. */
+    bool (*give_up)(struct hspz_task *task);
 };
 
 /* Starts the thread, which opens its lane; returns when that succeeded or failed. */
@@ -69,6 +77,16 @@ uint64_t hspz_worker_moved_ns(const struct hspz_worker *worker);
 uint64_t hspz_worker_busy_ns(const struct hspz_worker *worker);
 unsigned hspz_worker_device(const struct hspz_worker *worker);
 
+/* For how long the step under way has run; 0: there is none. The task that runs; NULL: none does.
+ */
+uint64_t hspz_worker_step_ns(const struct hspz_worker *worker, uint64_t now_ns);
+struct hspz_task *hspz_worker_running(struct hspz_worker *worker);
+/* Takes all that waits out of its queue: a list by `next`. */
+struct hspz_task *hspz_worker_withdraw(struct hspz_worker *worker);
+
+/* For run functions: around what may hang. */
+void hspz_worker_step_begin(struct hspz_worker *worker);
+void hspz_worker_step_end(struct hspz_worker *worker);
 /* For run functions. `wanted`: a task waits for this one to end; `urgent`: one of less order does.
  */
 bool hspz_worker_wanted(const struct hspz_worker *worker);

@@ -191,6 +191,54 @@ test_worker_takes_the_least_order_first(void **state)
     assert_true(b->in_order);
 }
 
+/* In a step until it may go on. */
+static void
+run_step(struct hspz_task *task, struct hspz_worker *worker)
+{
+    hspz_worker_step_begin(worker);
+    run_gate(task, worker);
+    hspz_worker_step_end(worker);
+}
+
+static void
+test_what_waits_behind_a_step_is_withdrawn_in_order(void **state)
+{
+    struct bench *b = *state;
+    enum { COUNT = 4 };
+    assert_int_equal(hspz_worker_start(&fake_engine, &b->engine, 0, &b->mailbox, &b->worker, NULL),
+                     HSPZ_OK);
+    assert_null(hspz_worker_running(b->worker));
+    assert_null(hspz_worker_withdraw(b->worker));
+    b->items = calloc(COUNT, sizeof(*b->items));
+    assert_non_null(b->items);
+    for (unsigned i = 0; i < COUNT; i++) {
+        b->items[i] = (struct item){.bench = b};
+        b->items[i].task.run = i == 0 ? run_step : run_item;
+        b->items[i].task.event.fire = on_ordered;
+        b->items[i].part.fire = on_nothing;
+        b->items[i].task.order = -(double)i;
+        hspz_worker_submit(b->worker, &b->items[i].task);
+        while (!atomic_load(&b->taken_up)) {
+            uv_sleep(1);
+        }
+    }
+    assert_ptr_equal(hspz_worker_running(b->worker), &b->items[0].task);
+    assert_true(hspz_worker_step_ns(b->worker, uv_hrtime() + 1000000000) >= 1000000000);
+    unsigned left = COUNT - 1;
+    for (struct hspz_task *t = hspz_worker_withdraw(b->worker); t != NULL; t = t->next) {
+        assert_ptr_equal(t, &b->items[left--].task);
+    }
+    assert_int_equal(left, 0);
+    assert_false(hspz_worker_wanted(b->worker) || hspz_worker_urgent(b->worker));
+    atomic_store(&b->submitted, true);
+    hspz_worker_stop(&b->worker);
+    hspz_mailbox_drain(&b->mailbox);
+    assert_int_equal(b->fired, 1);
+    for (unsigned i = 1; i < COUNT; i++) {
+        assert_false(b->items[i].ran);
+    }
+}
+
 static void
 test_worker_without_a_lane_does_not_start(void **state)
 {
@@ -248,6 +296,8 @@ main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_worker_stop_runs_what_was_submitted, setup, teardown),
         cmocka_unit_test_setup_teardown(test_worker_takes_the_least_order_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_waits_behind_a_step_is_withdrawn_in_order, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_worker_without_a_lane_does_not_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_worker_start_survives_each_failing_allocation, setup,
                                         teardown),

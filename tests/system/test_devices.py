@@ -5,7 +5,7 @@ import contextlib
 import random
 
 import hspz_test
-from hspz_test import SHAPE_12OF19, bases
+from hspz_test import SHAPE_12OF19, bases, poll
 
 CAP = 60  # hits of a chunk, and so of a part
 
@@ -166,6 +166,94 @@ class DevicesTest(hspz_test.TestCase):
             self.assertEqual(daemon.process.wait(10 * hspz_test.SLOWER), 75, daemon.log())
         self.assertEqual(daemon.log().count("device lost, others go on"), 3)
         self.assertEqual(daemon.log().count("device lost, ending"), 1)
+
+    TIMEOUT = ("--device-timeout-ms", "400")
+
+    def states(self, daemon):
+        return [d["state"] for d in self.devices(daemon)]
+
+    def test_what_a_device_had_that_hangs_is_done_again(self):
+        digest = self.one_device()
+        for good, bad in ((5, (0, 7, 30)), (58, (0, 1, 2, 3, 4, 5))):
+            jobs = 3 * (good + len(bad))
+            daemon = self.start("%dx2000," % good + ",".join("2000:hangs=%d" % n for n in bad),
+                                *self.TIMEOUT)
+            self.assertEqual(self.run_jobs(daemon, jobs), digest)
+            devices = self.devices(daemon)
+            self.assertEqual([d["state"] for d in devices],
+                             ["ready"] * good + ["stuck"] * len(bad))
+            self.assertEqual([d["parts"] for d in devices[good:]], list(bad))
+            self.assertEqual([d["redone"] for d in devices], [0] * good + [1] * len(bad))
+            self.assertEqual(sum(d["parts"] for d in devices), jobs * len(self.chunks))
+            with daemon.peer() as peer:
+                self.assertEqual(peer.call("health")["devices_ready"], good)
+            # They never come back, and the daemon ends all the same.
+            daemon.stop(expect=0, seconds=10)
+
+    def test_a_device_that_comes_back_is_used_again(self):
+        """What it made meanwhile, into memory that nobody else was given, is thrown away."""
+        digest = self.one_device()
+        daemon = self.start("2000:hangs=3:for=4000,3x2000", *self.TIMEOUT)
+        query = self.file("q.fa", hspz_test.fasta([("q", self.query)]))
+        self.assertEqual(self.run_jobs(daemon, 12), digest)
+        self.assertEqual(self.states(daemon), ["stuck"] + ["ready"] * 3)
+        done = daemon.client("discover", "ref", query, "--no-transitions", "--format", "packed",
+                             "--transport", "shm", "--max-hits", CAP, check=0, text=False)
+        self.assert_same_anchors(done.stdout, self.want)
+        self.assertTrue(poll(lambda: self.states(daemon) == ["ready"] * 4, 20))
+        parts = self.devices(daemon)[0]["parts"]
+        self.assertEqual(parts, 3)
+        self.assertEqual(self.run_jobs(daemon, 12), digest)
+        self.assertGreater(self.devices(daemon)[0]["parts"], parts)
+        self.assertEqual(daemon.log().count("device answers again"), 1)
+        daemon.stop(expect=0)
+
+    def test_a_hang_in_shared_memory_leaves_the_others_places(self):
+        daemon = self.start("2000:hangs=3:for=3000,2000", *self.TIMEOUT)
+        query = self.file("q.fa", hspz_test.fasta([("q", self.query)]))
+        args = ("discover", "ref", query, "--no-transitions", "--format", "packed", "--transport",
+                "shm", "--max-hits", CAP)
+        for _ in range(3):
+            done = daemon.client(*args, check=0, text=False)
+            self.assert_same_anchors(done.stdout, self.want)
+        self.assertEqual(self.devices(daemon)[0]["redone"], 1)
+        # The memory that the step may write into was the first client's, who has gone long since.
+        self.assertTrue(poll(lambda: self.states(daemon) == ["ready"] * 2, 20))
+        with daemon.peer() as peer:
+            self.assertTrue(poll(lambda: peer.call("stats")["connections"]["open"] == 1))
+        daemon.stop(expect=0)
+
+    def test_who_cancels_or_leaves_meanwhile_is_let_go(self):
+        daemon = self.start("2x2000:hangs=0:for=3000,2000", *self.TIMEOUT)
+        with daemon.peer() as peer, daemon.peer() as watch:
+            gone = daemon.peer()
+            number = self.ask(peer)
+            self.ask(gone)
+            self.assertTrue(poll(lambda: watch.call("stats")["jobs"]["running"] == 2))
+            gone.close()
+            peer.call("cancel", job=number)
+            self.assert_code(peer.response(number)[0], "cancelled")
+            self.assertTrue(poll(lambda: watch.call("health")["jobs"] == 0))
+            self.check(peer, self.ask(peer))
+            self.assertTrue(poll(lambda: self.states(daemon) == ["ready"] * 3, 20))
+            self.assertTrue(poll(lambda: watch.call("stats")["connections"]["open"] == 2))
+            self.check(peer, self.ask(peer))
+            jobs = watch.call("stats")["jobs"]
+            self.assertEqual((jobs["received"], jobs["ok"], jobs["cancelled"]), (4, 2, 2))
+            memory = watch.call("stats")["memory"]
+            self.assertEqual((memory["scratch_bytes"], memory["ingest_bytes"],
+                              memory["parts_bytes"]), (0, 0, 0))
+        daemon.stop(expect=0)
+
+    def test_when_none_answers_jobs_are_told_and_the_daemon_ends(self):
+        daemon = self.start("3x1000:hangs=9", *self.TIMEOUT)
+        with contextlib.ExitStack() as stack:
+            jobs = [(peer, self.ask(peer)) for peer in self.peers(daemon, 6, stack)]
+            for peer, number in jobs:
+                error, _ = peer.response(number)
+                self.assertIn(error["code"], ("device_error", "shutting_down"))
+            self.assertEqual(daemon.process.wait(20 * hspz_test.SLOWER), 75, daemon.log())
+        self.assertIn("the last one, does not answer", daemon.log())
 
     def test_a_list_that_is_none_is_refused_with_its_entry(self):
         daemon = self.daemon("--simulate-devices", "4x100,oops", wait=False)
