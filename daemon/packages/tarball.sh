@@ -66,6 +66,7 @@ done | sort -u | { grep -Ev '/(libc|libm|libpthread|libdl|librt|ld-linux[^/]*|li
         cp -L "$library" "$top/lib/"
     done
 cp client/python/hspz/*.py client/python/hspz/py.typed "$top/python/hspz/"
+cp -r client/slurm "$top/slurm"
 cp LICENSE README.md SECURITY.md protocol/PROTOCOL.md "$top/"
 glibc=$(find "$top/bin" "$top/lib" -type f -exec objdump -T {} + 2>/dev/null |
     sed -n 's/.*GLIBC_\([0-9][0-9.]*\).*/\1/p' | sort -uV | tail -n 1)
@@ -73,6 +74,7 @@ glibc=$(find "$top/bin" "$top/lib" -type f -exec objdump -T {} + 2>/dev/null |
     echo "hspz $version, $(uname -m) Linux, glibc $glibc or later"
     [ -z "$arch" ] || echo "cards of compute capability $arch and their driver; otherwise --engine cpu"
     echo "bin/ and lib/ stay beside each other; python/ may be named in PYTHONPATH (numpy, msgpack)"
+    echo "slurm/ is for clusters, and wants bin/ and itself in the PATH"
 } > "$top/REQUIRES"
 tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$work" -cf - "$name" |
     gzip -9n > "$output/$name.tar.gz"

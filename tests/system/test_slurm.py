@@ -65,9 +65,10 @@ class SlurmTest(hspz_test.TestCase):
     def tearDown(self):
         for job in self.jobs:
             self.cluster.run("scancel", job, check=None)
-        left = poll(lambda: not any(self.cluster.left(job) for job in self.jobs), 30, every=0.2)
+        over = poll(lambda: not any(self.cluster.left(job) for job in self.jobs), 30, every=0.2)
         super().tearDown()
-        self.assertTrue(left, "jobs are left")
+        self.assertTrue(over, "jobs are left")
+        self.assertTrue(poll(lambda: not os.listdir(self.cluster.env["TMPDIR"]), 10), "files are left")
 
     def submit(self, *arguments):
         self.jobs.append(self.cluster.submit(
@@ -79,9 +80,9 @@ class SlurmTest(hspz_test.TestCase):
         return "\n".join(name + ": " + self.cluster.read(name)[-400:] for name in
                          sorted(os.listdir(self.cluster.folder)) if name.startswith("hspz-"))
 
-    def start_servers(self, *options, nodes=NODES):
+    def start_servers(self, *options, nodes=NODES, engine=("--engine", "cpu")):
         job = self.submit("--nodes=%d" % nodes, *options, os.path.join(SLURM, "servers.sbatch"),
-                          self.work, "--index", "ref=" + self.ref)
+                          self.work, "--index", "ref=" + self.ref, *engine)
         poll(lambda: len(self.addresses()) == nodes or not self.cluster.left(job), 60, every=0.2)
         if len(self.addresses()) != nodes:
             self.fail("servers at %s: %s" % (self.addresses(), self.outputs()))
@@ -152,6 +153,7 @@ class SlurmTest(hspz_test.TestCase):
         self.wait(first)
         before = self.results()
         self.assertLess(len(before), ranges)
+        self.assertEqual(len(os.listdir(os.path.join(self.work, "results"))), len(before))
         done = subprocess.run(["hspz-slurm", "gather", self.work, "-o", self.path("all.tsv")],
                               env=self.cluster.env, capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, os.path.exists(self.path("all.tsv"))), (1, False))
@@ -193,10 +195,10 @@ class SlurmTest(hspz_test.TestCase):
             self.assertEqual(log.count('draining jobs=1 connections=1 why="a signal"'), number + 1, log)
             self.assertEqual(log.count("ended status=ok"), number + 1, log)
             self.assertFalse(os.path.exists(os.path.join(self.work, "servers")))
-        self.assertEqual(os.listdir(self.cluster.env["TMPDIR"]), [])
 
     def test_a_second_job_of_servers_is_refused(self):
-        first = self.start_servers(nodes=1)
+        """The first has no devices, and so takes the CPU engine by itself."""
+        first = self.start_servers("--gres=none", nodes=1, engine=())
         before = self.addresses()
         second = self.submit("--nodes=1", os.path.join(SLURM, "servers.sbatch"), self.work,
                              "--index", "ref=" + self.ref)
@@ -205,11 +207,16 @@ class SlurmTest(hspz_test.TestCase):
         self.assertEqual(self.addresses(), before)
 
     def test_servers_that_cannot_start_end_the_job_and_say_where_it_stands(self):
-        job = self.submit("--nodes=2", os.path.join(SLURM, "servers.sbatch"), self.work, "--index",
-                          "ref=/nowhere")
-        self.wait(job)
-        self.assertIn("hspzd ended with status 1; see %s/log/n1" % self.work, self.outputs())
-        self.assertIn("/nowhere", read(os.path.join(self.work, "log", "n1")).decode())
+        """An index that is not there; no card that answers, where the job has some."""
+        for options, told in ((["--engine", "cpu", "--index", "ref=/nowhere"], "/nowhere"),
+                              (["--index", "ref=" + self.ref], "cuda")):
+            job = self.submit("--nodes=2", os.path.join(SLURM, "servers.sbatch"), self.work, *options)
+            self.wait(job)
+            with open("%s/hspz-servers-%s-4294967294.out" % (self.cluster.folder, job), encoding="utf-8") as file:
+                self.assertIn("hspzd ended with status 1; see %s/log/n1" % self.work, file.read())
+            errors = [line for line in read(os.path.join(self.work, "log", "n1")).decode().splitlines()
+                      if " error " in line]
+            self.assertIn(told, errors[-1])
 
 
 @unittest.skipIf(hspz_test.SANITIZED, "shows nothing new under a sanitizer")

@@ -39,6 +39,8 @@ class TarballTest(hspz_test.TestCase):
                                   check=True).stdout
             found |= {tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_(\d[\d.]*)", text)}
         self.assertLessEqual(max(found), most)
+        for name in ("hspz-slurm", "servers.sbatch", "queries.sbatch", "README.md"):
+            self.assertTrue(os.path.isfile(os.path.join(top, "slurm", name)), name)
         rng = random.Random(1)
         ref = [("r", bases(rng, 9000))]
         query = [("q", ref[0][1][2000:5000])]
