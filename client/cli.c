@@ -1,5 +1,7 @@
 #include "client/cli.h"
 
+#include "client/servers.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -39,6 +41,14 @@ hspz_cli_fail(const struct hspz_cli *cli, const struct hspz_error *err)
     return HSPZ_EXIT_FAILED;
 }
 
+/* Whether a command works with several servers. */
+static bool
+spreads(const struct hspz_command *command)
+{
+    return command->run == hspz_cmd_discover || command->run == hspz_cmd_hsps ||
+           command->run == hspz_cmd_align;
+}
+
 bool
 hspz_cli_parse(struct hspz_cli *cli, const struct hspz_command *command,
                const struct hspz_option *own, int argc, char **argv, const char **operands,
@@ -60,12 +70,14 @@ hspz_cli_parse(struct hspz_cli *cli, const struct hspz_command *command,
         *status = hspz_cli_finish_stdout();
         return false;
     }
-    struct hspz_address address;
     enum hspz_status good = HSPZ_OK;
     if (given < least) {
         good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST, "%s is missing", command->operands[given]);
-    } else if (cli->server != NULL) {
-        good = hspz_address_parse(cli->server, &address, &err);
+    } else if (hspz_servers_many(cli) && !spreads(command)) {
+        good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST,
+                              "it works with one server; name it with one --server");
+    } else {
+        good = hspz_servers_check(cli, &err);
     }
     if (good != HSPZ_OK) {
         *status = hspz_cli_usage_error(command, &err);

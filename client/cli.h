@@ -12,7 +12,8 @@
 enum { HSPZ_EXIT_DONE = 0, HSPZ_EXIT_FAILED = 1, HSPZ_EXIT_USAGE = 2 };
 
 struct hspz_cli {
-    const char *server; /* NULL: look where servers usually are */
+    struct hspz_texts servers; /* none: look where servers usually are */
+    const char *servers_file;  /* a file that names them instead, or NULL */
     const char *token_file;
     const char *ca, *server_name, *certificate, *key; /* files, but for the name; NULL: none */
     int64_t wait_ms;
@@ -92,6 +93,15 @@ void hspz_cli_print_version(void);
  * looks at it. */
 const char *hspz_cli_environment(const char *name);
 
+/* One server from now on, whatever the options said. */
+void hspz_cli_use_server(struct hspz_cli *cli, const char *address);
+/* Connects to this server. `stop_fd` instead of cli->stop_fd, and `wait_ms` instead of
+ * cli->wait_ms; of waiting nothing is said, and a stopped call closes its connection. Any thread.
+ */
+HSPZ_MUST_USE enum hspz_status hspz_cli_connect_to(const struct hspz_cli *cli,
+                                                   const struct hspz_address *address, int stop_fd,
+                                                   struct hspz_client **out,
+                                                   struct hspz_error *err);
 /* Connects to the server the options, the environment or the usual places name. */
 HSPZ_MUST_USE enum hspz_status hspz_cli_connect(const struct hspz_cli *cli,
                                                 struct hspz_client **out, struct hspz_error *err);

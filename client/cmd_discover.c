@@ -2,6 +2,7 @@
 #include "client/discover_run.h"
 #include "client/hit_mask.h"
 #include "client/number.h"
+#include "client/servers.h"
 #include "client/target.h"
 
 #include <string.h>
@@ -108,6 +109,9 @@ hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int 
         good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST,
                               run.seeds == NULL ? "QUERY is missing"
                                                 : "it takes QUERY or --seeds, not both");
+    }
+    if (good == HSPZ_OK && run.hit_stats && hspz_servers_many(cli)) {
+        good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST, "--hit-stats is of one server");
     }
     if (good == HSPZ_OK && run.hit_stats && run.seeds != NULL) {
         good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST, "--hit-stats is for a QUERY");

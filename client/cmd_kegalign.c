@@ -49,7 +49,7 @@ static enum hspz_status
 check_usage(const struct kegalign *k, struct hspz_error *err)
 {
     const struct hspz_kegalign_options *o = &k->options;
-    if (o->private_server && o->run.cli->server != NULL) {
+    if (o->private_server && o->run.cli->servers.count > 0) {
         return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "only one of --private and --server");
     }
     if (o->private_server && !k->target_is_file) {
@@ -250,7 +250,7 @@ use_file(struct kegalign *k, struct hspz_error *err)
         status = start_private(k, &build, &how, err);
     }
     if (status == HSPZ_OK) {
-        k->cli.server = hspz_private_server_address(k->server);
+        hspz_cli_use_server(&k->cli, hspz_private_server_address(k->server));
         status = connect_to_server(k, err);
     }
     return status;

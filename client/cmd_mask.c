@@ -33,7 +33,7 @@ settle(struct hspz_mask_run *run, const struct hspz_scoring_options *scoring, co
                               "--fasta %.200s: the BED goes there: -o names another place for it",
                               run->fasta);
     }
-    if (run->index == NULL && run->cli->server != NULL) {
+    if (run->index == NULL && run->cli->servers.count > 0) {
         return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "--server needs --index: which one is it?");
     }
     const char *const pattern = seed != NULL ? seed : "12of19";

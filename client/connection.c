@@ -22,10 +22,11 @@ hspz_cli_environment(const char *name)
 static enum hspz_status
 find_server(const struct hspz_cli *cli, struct hspz_address *out, struct hspz_error *err)
 {
-    const char *text = cli->server != NULL ? cli->server : hspz_cli_environment("HSPZ_SERVER");
+    const bool named = cli->servers.count > 0;
+    const char *text = named ? cli->servers.items[0] : hspz_cli_environment("HSPZ_SERVER");
     if (text != NULL) {
         const enum hspz_status status = hspz_address_parse(text, out, err);
-        if (status != HSPZ_OK && cli->server == NULL && err != NULL) {
+        if (status != HSPZ_OK && !named && err != NULL) {
             const struct hspz_error why = *err;
             return hspz_error_set(err, status, "HSPZ_SERVER: %.480s", why.text);
         }
@@ -90,19 +91,10 @@ say_waiting(void *user, const struct hspz_error *why)
     }
 }
 
-enum hspz_status
-hspz_cli_connect(const struct hspz_cli *cli, struct hspz_client **out, struct hspz_error *err)
+static struct hspz_client_options
+options_of(const struct hspz_cli *cli, const char *token)
 {
-    struct hspz_address address;
-    char token[TOKEN_BYTES];
-    enum hspz_status status = find_server(cli, &address, err);
-    if (status == HSPZ_OK) {
-        status = find_token(cli, token, err);
-    }
-    if (status != HSPZ_OK) {
-        return status;
-    }
-    const struct hspz_client_options options = {
+    return (struct hspz_client_options){
         .name = "hspz-client " HSPZ_VERSION,
         .token = token[0] != '\0' ? token : NULL,
         .ca_file = cli->ca,
@@ -117,21 +109,69 @@ hspz_cli_connect(const struct hspz_cli *cli, struct hspz_client **out, struct hs
         .waiting = say_waiting,
         .user = (void *)(uintptr_t)cli,
     };
-    status = hspz_client_open(&address, &options, out, err);
-    if (status == HSPZ_E_INCOMPLETE && address.tcp && !address.tls) {
+}
+
+static enum hspz_status
+open_client(const struct hspz_cli *cli, const struct hspz_address *address,
+            const struct hspz_client_options *options, struct hspz_client **out,
+            struct hspz_error *err)
+{
+    const enum hspz_status status = hspz_client_open(address, options, out, err);
+    if (status == HSPZ_E_INCOMPLETE && address->tcp && !address->tls) {
         const struct hspz_error was = *err;
-        hspz_error_set(err, status, "%.300s (if it speaks TLS: tls:%s:%s)", was.text, address.host,
-                       address.port);
+        hspz_error_set(err, status, "%.300s (if it speaks TLS: tls:%s:%s)", was.text, address->host,
+                       address->port);
     }
     if (status == HSPZ_OK && cli->verbose) {
         const struct hspz_server_info *server = hspz_client_server(*out);
         char where[HSPZ_ADDRESS_TEXT_BYTES];
-        hspz_address_print(&address, where);
+        hspz_address_print(address, where);
         fprintf(stderr, "server: hspzd %s at %s, engine %s, device %s%s%s\n", server->version,
                 where, server->engine, server->devices,
                 server->tenant[0] != '\0' ? ", tenant " : "", server->tenant);
     }
     return status;
+}
+
+enum hspz_status
+hspz_cli_connect(const struct hspz_cli *cli, struct hspz_client **out, struct hspz_error *err)
+{
+    struct hspz_address address;
+    char token[TOKEN_BYTES];
+    enum hspz_status status = find_server(cli, &address, err);
+    if (status == HSPZ_OK) {
+        status = find_token(cli, token, err);
+    }
+    if (status != HSPZ_OK) {
+        return status;
+    }
+    const struct hspz_client_options options = options_of(cli, token);
+    return open_client(cli, &address, &options, out, err);
+}
+
+enum hspz_status
+hspz_cli_connect_to(const struct hspz_cli *cli, const struct hspz_address *address, int stop_fd,
+                    struct hspz_client **out, struct hspz_error *err)
+{
+    char token[TOKEN_BYTES];
+    const enum hspz_status status = find_token(cli, token, err);
+    if (status != HSPZ_OK) {
+        return status;
+    }
+    struct hspz_client_options options = options_of(cli, token);
+    options.wait_ms = 0;
+    options.stop_fd = stop_fd;
+    options.stop_closes = true;
+    options.waiting = NULL;
+    return open_client(cli, address, &options, out, err);
+}
+
+void
+hspz_cli_use_server(struct hspz_cli *cli, const char *address)
+{
+    cli->servers.items[0] = address;
+    cli->servers.count = 1;
+    cli->servers_file = NULL;
 }
 
 enum hspz_status

@@ -5,6 +5,7 @@
 #include "client/query.h"
 #include "client/reading.h"
 #include "client/seed_file.h"
+#include "client/spread.h"
 #include "engine/sequence_file.h"
 
 #include <endian.h>
@@ -21,7 +22,7 @@
 
 struct state {
     const struct hspz_discover_run *run;
-    struct hspz_client *client;
+    struct hspz_spread *spread;
     struct hspz_output *output;
     struct hspz_rows rows;
     struct hspz_places refs, queries;
@@ -40,6 +41,15 @@ struct state {
     const char *missing;       /* name of the first sequence of the piece under way; in `seqs` */
     struct hspz_error failure; /* of a callback */
 };
+
+static void
+forget_index(void *user)
+{
+    struct state *s = user;
+    hspz_places_fini(&s->refs);
+    hspz_places_init(&s->refs, s->run->format == HSPZ_FORMAT_JSONL);
+    hspz_hit_mask_fini(&s->mask);
+}
 
 static bool
 note_index(void *user, const struct hspz_index_info *info)
@@ -91,8 +101,9 @@ describe_index(struct state *s, struct hspz_error *err)
 {
     const bool rows = s->run->format == HSPZ_FORMAT_TSV || s->run->format == HSPZ_FORMAT_JSONL;
     const bool places = (rows && !s->no_rows) || s->run->masking != 0;
-    const enum hspz_status status = hspz_client_index_describe(
-        s->client, s->run->request.index, note_index, places ? note_sequence : NULL, s, err);
+    const enum hspz_status status =
+        hspz_spread_describe(s->spread, s->run->request.index, forget_index, note_index,
+                             places ? note_sequence : NULL, s, err);
     return hspz_cli_settle(&s->failure, status, err);
 }
 
@@ -204,7 +215,7 @@ discover_piece(struct state *s, const struct hspz_discover_request *request, str
     enum hspz_status status =
         s->run->hit_stats
             ? hspz_hit_run_query(&s->hit_run, request, &s->hit_limit, take_part, s, err)
-            : hspz_client_discover(s->client, request, take_part, s, &summary, err);
+            : hspz_spread_discover(s->spread, request, take_part, s, &summary, err);
     status = hspz_cli_settle(&s->failure, status, err);
     if (s->output != NULL) {
         hspz_output_flush(s->output); /* what came is passed on, whatever comes next */
@@ -263,7 +274,7 @@ discover_pieces(struct state *s, struct hspz_error *err)
     const struct hspz_sequences *seqs = s->seqs;
     struct hspz_query_pieces pieces = {
         .seqs = seqs,
-        .most_bases = hspz_query_most_bases(hspz_client_server(s->client)),
+        .most_bases = hspz_spread_most_bases(s->spread),
         .alone = s->run->masking != 0,
     };
     struct hspz_discover_request request = s->run->request;
@@ -338,20 +349,20 @@ open_output(struct state *s, struct hspz_error *err)
 static enum hspz_status
 do_run(struct state *s, struct hspz_error *err)
 {
-    enum hspz_status status = hspz_cli_connect(s->run->cli, &s->client, err);
+    enum hspz_status status = hspz_spread_open(s->run->cli, NULL, &s->spread, err);
     if (status != HSPZ_OK) {
         return status;
     }
     status = describe_index(s, err);
     if (status != HSPZ_OK) {
-        hspz_cli_explain(s->client, err);
         return status;
     }
     status = open_output(s, err);
     if (status == HSPZ_OK && s->run->hit_stats) {
         status = hspz_hit_stats_init(&s->hits, err);
         if (status == HSPZ_OK) {
-            status = hspz_hit_run_init(&s->hit_run, s->client, s->shape, &s->hits, err);
+            status = hspz_hit_run_init(&s->hit_run, hspz_spread_client(s->spread), s->shape,
+                                       &s->hits, err);
         }
     }
     if (status == HSPZ_OK) {
@@ -384,6 +395,9 @@ say_failure(const struct state *s, const struct hspz_error *err)
     if (quiet) {
         return;
     }
+    if (s->spread != NULL && err->status == HSPZ_E_NO_SERVER) {
+        hspz_spread_say_failures(s->spread);
+    }
     (void)hspz_cli_fail(s->run->cli, err);
     if (s->anchors > 0 || s->pieces > 0) {
         fprintf(stderr,
@@ -414,6 +428,7 @@ hspz_discover_run(const struct hspz_discover_run *run)
     } else if (run->cli->verbose) {
         fprintf(stderr, "%" PRIu64 " anchors, %.3f s\n", s.anchors,
                 hspz_progress_seconds(&s.reading.progress));
+        hspz_spread_say_work(s.spread);
         if (run->masking != 0) {
             fprintf(stderr, "masking: %" PRIu64 " bases of the index, %" PRIu64 " hits left out\n",
                     s.mask.masked, s.mask.dropped);
@@ -424,7 +439,7 @@ hspz_discover_run(const struct hspz_discover_run *run)
         result = print_hits(&s);
     }
     hspz_output_close(&s.output);
-    hspz_client_close(&s.client);
+    hspz_spread_close(&s.spread);
     hspz_hit_run_fini(&s.hit_run);
     hspz_hit_stats_fini(&s.hits);
     hspz_sequences_destroy(&s.seqs);

@@ -4,6 +4,7 @@
 #include "client/query_block.h"
 #include "client/reading.h"
 #include "client/ref_bases.h"
+#include "client/spread.h"
 #include "engine/sequence_file.h"
 
 #include <inttypes.h>
@@ -15,7 +16,7 @@
 
 struct state {
     const struct hspz_hsps_run *run;
-    struct hspz_client *client;
+    struct hspz_spread *spread;
     struct hspz_places refs, queries; /* queries: of the block under way */
     struct hspz_file_plan ref_plan, query_plan;
     struct hspz_sequences *seqs;
@@ -33,6 +34,14 @@ struct state {
     uint64_t hsp_count, block_count; /* came, whole */
     struct hspz_error failure;       /* of a callback */
 };
+
+static void
+forget_index(void *user)
+{
+    struct state *s = user;
+    hspz_places_fini(&s->refs);
+    hspz_places_init(&s->refs, s->run->target.format == HSPZ_HSP_JSONL);
+}
 
 static bool
 note_index(void *user, const struct hspz_index_info *info)
@@ -215,7 +224,7 @@ say_summary(const struct state *s, const struct hspz_discover_summary *summary)
 static enum hspz_status
 ask_pieces(struct state *s, struct hspz_error *err)
 {
-    const uint64_t most = hspz_query_most_bases(hspz_client_server(s->client));
+    const uint64_t most = hspz_spread_most_bases(s->spread);
     if (s->run->compat && s->block.bases > most) {
         return hspz_error_set(err, HSPZ_E_TOO_LARGE,
                               "query block %" PRIu64 " has %" PRIu64
@@ -239,7 +248,7 @@ ask_pieces(struct state *s, struct hspz_error *err)
         }
         request.bases = s->piece.bases;
         status = hspz_cli_settle(
-            &s->failure, hspz_client_discover(s->client, &request, take_part, s, &summary, err),
+            &s->failure, hspz_spread_discover(s->spread, &request, take_part, s, &summary, err),
             err);
         hspz_progress_clear(&s->reading.progress);
         if (status == HSPZ_OK && s->run->cli->verbose) {
@@ -333,11 +342,10 @@ do_run(struct state *s, struct hspz_error *err)
 {
     enum hspz_status status =
         hspz_cli_settle(&s->failure,
-                        hspz_client_index_describe(s->client, s->run->request.index, note_index,
-                                                   note_sequence, s, err),
+                        hspz_spread_describe(s->spread, s->run->request.index, forget_index,
+                                             note_index, note_sequence, s, err),
                         err);
     if (status != HSPZ_OK) {
-        hspz_cli_explain(s->client, err);
         return status;
     }
     status = check_target(s, err);
@@ -362,6 +370,9 @@ say_failure(const struct state *s, const struct hspz_error *err)
     if (hspz_hsp_sink_unread(s->sink)) {
         return;
     }
+    if (s->spread != NULL && err->status == HSPZ_E_NO_SERVER) {
+        hspz_spread_say_failures(s->spread);
+    }
     (void)hspz_cli_fail(s->run->cli, err);
     if (s->hsp_count > 0 || s->block_count > 0) {
         fprintf(stderr,
@@ -373,7 +384,7 @@ say_failure(const struct state *s, const struct hspz_error *err)
 }
 
 static void
-clean_up(struct state *s, bool own_client)
+clean_up(struct state *s)
 {
     hspz_hsp_sink_close(&s->sink);
     hspz_query_block_close(&s->block);
@@ -384,22 +395,18 @@ clean_up(struct state *s, bool own_client)
     hspz_places_fini(&s->refs);
     hspz_places_fini(&s->queries);
     free(s->hsps);
-    if (own_client) {
-        hspz_client_close(&s->client);
-    }
+    hspz_spread_close(&s->spread);
 }
 
 int
 hspz_hsps_run(const struct hspz_hsps_run *run, struct hspz_client *client)
 {
-    struct state s = {
-        .run = run, .client = client, .reading = {.cli = run->cli, .doing = "reading"}};
+    struct state s = {.run = run, .reading = {.cli = run->cli, .doing = "reading"}};
     struct hspz_error err = {0};
     hspz_places_init(&s.refs, run->target.format == HSPZ_HSP_JSONL);
     hspz_places_init(&s.queries, run->target.format == HSPZ_HSP_JSONL);
     hspz_progress_begin(&s.reading.progress, run->cli->quiet);
-    enum hspz_status status =
-        client == NULL ? hspz_cli_connect(run->cli, &s.client, &err) : HSPZ_OK;
+    enum hspz_status status = hspz_spread_open(run->cli, client, &s.spread, &err);
     if (status == HSPZ_OK) {
         status = do_run(&s, &err);
     }
@@ -409,7 +416,8 @@ hspz_hsps_run(const struct hspz_hsps_run *run, struct hspz_client *client)
     } else if (run->cli->verbose) {
         fprintf(stderr, "%" PRIu64 " HSPs, %.3f s\n", s.hsp_count,
                 hspz_progress_seconds(&s.reading.progress));
+        hspz_spread_say_work(s.spread);
     }
-    clean_up(&s, client == NULL);
+    clean_up(&s);
     return status == HSPZ_OK ? hspz_cli_finish_stdout() : HSPZ_EXIT_FAILED;
 }

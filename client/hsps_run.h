@@ -24,5 +24,6 @@ struct hspz_hsps_run {
     struct hspz_discover_request request;     /* without bases */
 };
 
-/* The exit status. `client` is used, not closed; NULL: connects by itself. */
+/* The exit status. `client` is used, not closed; NULL: connects by itself, to all servers that the
+ * options name. */
 int hspz_hsps_run(const struct hspz_hsps_run *run, struct hspz_client *client);

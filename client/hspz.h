@@ -63,6 +63,8 @@ struct hspz_client_options {
                                     is gone; default 300,000 */
     int stop_fd; /* a descriptor (eventfd, pipe) that stops the running call once it is readable:
                     HSPZ_E_STOPPED; 0: none */
+    bool stop_closes; /* a job that is stopped ends with its connection, at once; otherwise it is
+                         cancelled, and the client can be used again */
     /* Told each time the client goes to sleep because of `wait_ms`, with the reason; `user` is the
      * caller's, who keeps it as long as the client. */
     void (*waiting)(void *user, const struct hspz_error *why);

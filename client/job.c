@@ -12,7 +12,8 @@ hspz_job_cancel(struct hspz_client *client, const struct hspz_call *stopped)
         return;
     }
     /* Half a request cannot be taken back, nor can two cancels be told apart. */
-    if (!hspz_outgoing_done(&stopped->out) || client->cancel_id != 0) {
+    if (client->options.stop_closes || !hspz_outgoing_done(&stopped->out) ||
+        client->cancel_id != 0) {
         hspz_client_break(client);
         return;
     }

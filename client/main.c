@@ -21,6 +21,8 @@ static const char common_help[] =
     "Options of every command:\n"
     "  --server ADDRESS    unix:PATH, tcp:HOST:PORT or tls:HOST:PORT (default\n"
     "                      HSPZ_SERVER, $XDG_RUNTIME_DIR/hspz.sock, or of /run/hspz)\n"
+    "                      several times: discover, hsps and align share the work out\n"
+    "  --servers FILE      names them, one to a line; looked at again when it changes\n"
     "  --wait SECONDS      for a server not up, still loading or full; -1 for ever\n"
     "  --timeout SECONDS   of silence (default 30, discover and index load 300)\n"
     "  --token-file FILE   token where the server asks for one (or HSPZ_TOKEN)\n"
@@ -194,7 +196,8 @@ main(int argc, char **argv)
     bool said_waiting = false;
     struct hspz_cli cli = {.said_waiting = &said_waiting};
     const struct hspz_option common[] = {
-        {.kind = HSPZ_OPTION_TEXT, .name = "--server", .target = &cli.server},
+        {.kind = HSPZ_OPTION_LIST, .name = "--server", .target = &cli.servers},
+        {.kind = HSPZ_OPTION_TEXT, .name = "--servers", .target = &cli.servers_file},
         {.kind = HSPZ_OPTION_FOREVER, .name = "--wait", .target = &cli.wait_ms},
         {.kind = HSPZ_OPTION_SECONDS, .name = "--timeout", .target = &cli.timeout_ms},
         {.kind = HSPZ_OPTION_TEXT, .name = "--token-file", .target = &cli.token_file},

@@ -94,7 +94,7 @@ serve_own(struct state *s, struct hspz_error *err)
     }
     if (status == HSPZ_OK) {
         s->index = s->own.name;
-        s->cli.server = hspz_private_server_address(s->server);
+        hspz_cli_use_server(&s->cli, hspz_private_server_address(s->server));
     }
     return status;
 }

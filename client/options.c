@@ -45,16 +45,32 @@ set_number32(const struct hspz_option *option, const char *value, struct hspz_er
 }
 
 static enum hspz_status
+add_text(const struct hspz_option *option, const char *value, struct hspz_error *err)
+{
+    struct hspz_texts *texts = option->target;
+    if (texts->count == HSPZ_TEXTS_MOST) {
+        return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "%s: more than %u of them", option->name,
+                              HSPZ_TEXTS_MOST);
+    }
+    texts->items[texts->count++] = value;
+    return HSPZ_OK;
+}
+
+static enum hspz_status
 set_value(const struct hspz_option *option, const char *value, struct hspz_error *err)
 {
     switch (option->kind) {
     case HSPZ_OPTION_ANY_TEXT:
         *(const char **)option->target = value;
         return HSPZ_OK;
+    case HSPZ_OPTION_LIST:
     case HSPZ_OPTION_TEXT:
         if (*value == '\0') {
             return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "%s \"\": a value is needed",
                                   option->name);
+        }
+        if (option->kind == HSPZ_OPTION_LIST) {
+            return add_text(option, value, err);
         }
         *(const char **)option->target = value;
         return HSPZ_OK;

@@ -17,12 +17,19 @@ enum hspz_option_kind {
     HSPZ_OPTION_ZERO,     /* uint32_t: becomes 0 */
     HSPZ_OPTION_TEXT,     /* const char *, not empty */
     HSPZ_OPTION_ANY_TEXT, /* const char * */
+    HSPZ_OPTION_LIST,     /* struct hspz_texts: each value, not empty, is added */
     HSPZ_OPTION_NUMBER,   /* uint64_t from least to most */
     HSPZ_OPTION_NUMBER32, /* uint32_t from least to most */
     HSPZ_OPTION_FRACTION, /* double, 0 or more */
     HSPZ_OPTION_SECONDS,  /* int64_t milliseconds */
     HSPZ_OPTION_FOREVER,  /* the same, or -1 */
     HSPZ_OPTION_CHOICE,   /* int: the place of the value in `choices` */
+};
+
+#define HSPZ_TEXTS_MOST 64u
+struct hspz_texts {
+    const char *items[HSPZ_TEXTS_MOST];
+    size_t count;
 };
 
 struct hspz_option {

@@ -216,7 +216,7 @@ static enum hspz_status
 await_ready(const struct hspz_cli *cli, struct hspz_private_server *s, struct hspz_error *err)
 {
     struct hspz_cli own = *cli;
-    own.server = s->address;
+    hspz_cli_use_server(&own, s->address);
     own.wait_ms = 0;
     own.token_file = NULL;
     own.verbose = false;

@@ -1,0 +1,119 @@
+#include "client/servers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct hspz_servers {
+    const struct hspz_cli *cli;
+    struct hspz_server_list list;
+    bool looked;
+    struct stat seen; /* of the file; zeroed while there is none */
+};
+
+bool
+hspz_servers_many(const struct hspz_cli *cli)
+{
+    return cli->servers_file != NULL || cli->servers.count > 1;
+}
+
+enum hspz_status
+hspz_servers_check(const struct hspz_cli *cli, struct hspz_error *err)
+{
+    enum hspz_status status = HSPZ_OK;
+    if (cli->servers_file != NULL && cli->servers.count > 0) {
+        status = hspz_error_set(err, HSPZ_E_BAD_REQUEST, "--server or --servers, not both");
+    }
+    for (size_t i = 0; i < cli->servers.count && status == HSPZ_OK; i++) {
+        struct hspz_address address;
+        status = hspz_address_parse(cli->servers.items[i], &address, err);
+    }
+    return status;
+}
+
+enum hspz_status
+hspz_servers_open(const struct hspz_cli *cli, struct hspz_servers **out, struct hspz_error *err)
+{
+    struct hspz_servers *servers = calloc(1, sizeof(*servers));
+    if (servers == NULL) {
+        return hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for addresses");
+    }
+    servers->cli = cli;
+    *out = servers;
+    return HSPZ_OK;
+}
+
+void
+hspz_servers_close(struct hspz_servers **servers)
+{
+    if (*servers != NULL) {
+        hspz_server_list_fini(&(*servers)->list);
+        free(*servers);
+        *servers = NULL;
+    }
+}
+
+const struct hspz_server_list *
+hspz_servers_list(const struct hspz_servers *servers)
+{
+    return &servers->list;
+}
+
+static bool
+same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static enum hspz_status
+read_options(const struct hspz_cli *cli, struct hspz_server_list *list, struct hspz_error *err)
+{
+    enum hspz_status status = HSPZ_OK;
+    for (size_t i = 0; i < cli->servers.count && status == HSPZ_OK; i++) {
+        struct hspz_address address;
+        status = hspz_address_parse(cli->servers.items[i], &address, err);
+        if (status == HSPZ_OK) {
+            status = hspz_server_list_add(list, &address, err);
+        }
+    }
+    return status;
+}
+
+static enum hspz_status
+read_file(const char *path, struct hspz_server_list *list, struct hspz_error *err)
+{
+    const enum hspz_status status = hspz_server_list_read(list, path, err);
+    return status == HSPZ_OK && list->count == 0
+               ? hspz_error_set(err, HSPZ_E_NO_SERVER, "%.200s: it names no server", path)
+               : status;
+}
+
+enum hspz_status
+hspz_servers_refresh(struct hspz_servers *servers, bool *changed, struct hspz_error *err)
+{
+    const char *path = servers->cli->servers_file;
+    struct stat now = {0};
+    *changed = false;
+    if (path != NULL && stat(path, &now) != 0) {
+        now = (struct stat){0};
+    }
+    if (servers->looked && same_file(&now, &servers->seen)) {
+        return HSPZ_OK;
+    }
+    servers->looked = true;
+    servers->seen = now;
+    struct hspz_server_list list = {0};
+    const enum hspz_status status =
+        path != NULL ? read_file(path, &list, err) : read_options(servers->cli, &list, err);
+    if (status != HSPZ_OK) {
+        hspz_server_list_fini(&list);
+        return status;
+    }
+    hspz_server_list_fini(&servers->list);
+    servers->list = list;
+    *changed = true;
+    return HSPZ_OK;
+}

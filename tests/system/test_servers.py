@@ -1,0 +1,348 @@
+"""A client with several servers: the bytes of one, whoever comes, goes, is slow or has another index."""
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+import hspz_test
+from hspz_test import CLIENT, SLOWER, bases, child_env, client, fasta, poll, reverse_complement
+
+COMMANDS = [
+    ("discover", "--format", "tsv"),
+    ("discover", "--format", "jsonl", "--strand", "minus"),
+    ("discover", "--format", "packed", "--max-hits", "100"),
+    ("discover", "--format", "columns"),
+    ("discover", "--masking", "3"),
+    ("discover", "--encoding", "columnar", "--no-digest"),
+    ("hsps", "--format", "tsv"),
+    ("hsps", "--format", "jsonl"),
+    ("hsps", "--format", "packed", "--strand", "minus"),
+    ("hsps", "--format", "segments"),
+    ("hsps", "--compat", "kegalign-0.1", "--interval", "200000"),
+]
+
+
+def changed(rng, text):
+    """Other bases here and there, and bases left out, so that there are many HSPs."""
+    return "".join(c if r > 0.03 else rng.choice("ACGT") if r > 0.002 else ""
+                   for c, r in ((c, rng.random()) for c in text))
+
+
+class ServersTest(hspz_test.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.data = tempfile.mkdtemp(prefix="hspz-")
+        cls.addClassCleanup(shutil.rmtree, cls.data, True)
+        rng = random.Random(91)
+        ref = [("r%d" % i, bases(rng, 30000)) for i in range(4)]
+        long = [changed(rng, ref[i % 4][1]) for i in range(20)]
+        long = "".join(s if i % 3 else reverse_complement(s) for i, s in enumerate(long))
+        query = [("short%d" % i, changed(rng, ref[i % 4][1][:rng.randrange(1, 20000)]))
+                 for i in range(12)]
+        query += [("none", "ACG"), ("long", long), ("N", "N" * 50)] + [
+            ("q%d" % i, changed(rng, ref[i % 4][1])) for i in range(6)]
+        cls.ref = hspz_test.write(os.path.join(cls.data, "ref.fa"), fasta(ref))
+        cls.query = hspz_test.write(os.path.join(cls.data, "query.fa"), fasta(query))
+        # The same twice: seconds of work.
+        cls.much = hspz_test.write(os.path.join(cls.data, "much.fa"), fasta(
+            [("%s.%d" % (name, i), seq) for i in range(2) for name, seq in query]))
+        cls.index_file = hspz_test.build_index(cls.ref, os.path.join(cls.data, "ref.hspz"))
+        cls.blocks = hspz_test.build_index(cls.ref, os.path.join(cls.data, "blocks.hspz"),
+                                           "--block-size", "50000")
+        cls.other = hspz_test.build_index(cls.query, os.path.join(cls.data, "other.hspz"))
+        cls.wanted = {}
+
+    def start(self, number, *args, ref=None, **more):
+        return self.daemon(*args, indexes={"ref": ref or self.index_file, "blocks": self.blocks},
+                           socket_path=self.path("s%d" % number), **more)
+
+    @staticmethod
+    def many(daemons):
+        return [word for d in daemons for word in ("--server", d.server)]
+
+    def want(self, index, query, command):
+        """What one server gives; asked for once."""
+        key = index, query, command
+        if key not in self.wanted:
+            daemon = self.start(9)
+            done = daemon.client(command[0], index, query, *command[1:], text=False, check=0)
+            self.assertGreater(len(done.stdout), 2000, command)
+            self.wanted[key] = done.stdout
+            daemon.stop()
+        return self.wanted[key]
+
+    def begin(self, *args):
+        """A client under way; its output goes to a file."""
+        with open(self.path("out"), "wb") as out:
+            return subprocess.Popen([CLIENT] + [str(a) for a in args], stdout=out,
+                                    stderr=subprocess.PIPE, env=child_env(), text=True)
+
+    def finish(self, process, want, status=0):
+        _, said = process.communicate(timeout=120 * SLOWER)
+        self.assertEqual(process.returncode, status, said)
+        with open(self.path("out"), "rb") as out:
+            got = out.read()
+        if status == 0:
+            self.assertEqual(len(got), len(want), said)
+            self.assertTrue(got == want, said)
+        return said
+
+    @staticmethod
+    def work(said):
+        """{address: (units, positions, failures)} of what -v says."""
+        return {m[0]: (int(m[1]), int(m[2]), int(m[3])) for m in re.findall(
+            r"^server (\S+): (\d+) units, (\d+) positions, [\d.]+ s, (\d+) failures", said, re.M)}
+
+    def test_three_give_the_bytes_of_one(self):
+        wants = {(index, command): self.want(index, self.query, command) for index, command in
+                 [("ref", c) for c in COMMANDS] + [("blocks", COMMANDS[i]) for i in (2, 6, 9)]}
+        daemons = [self.start(i) for i in range(3)]
+        for (index, command), want in wants.items():
+            done = client(*self.many(daemons), "-v", command[0], index, self.query, *command[1:],
+                          text=False, check=0)
+            self.assertTrue(done.stdout == want, (index, command, done.stderr))
+            units = [w[0] for w in self.work(done.stderr).values()]
+            self.assertEqual(len(units), 3, done.stderr)
+            self.assertGreater(sum(units), 0 if "--compat" in command else 1, done.stderr)
+        # A file appears whole, and files of KegAlign's are the same.
+        out = self.path("hits.tsv")
+        client(*self.many(daemons), "discover", "ref", self.query, "-o", out, check=0)
+        with open(out, "rb") as file:
+            self.assertTrue(file.read() == wants["ref", COMMANDS[0]])
+        archives = []
+        for servers in (self.many(daemons[:1]), self.many(daemons)):
+            archives.append(self.path("%d.tar.gz" % len(servers)))
+            client(*servers, "hsps", "blocks", self.query, "--tar", archives[-1], check=0)
+        with open(archives[0], "rb") as one, open(archives[1], "rb") as three:
+            content = one.read()
+            self.assertGreater(len(content), 2000)
+            self.assertTrue(content == three.read())
+
+    def test_seeds_and_limits(self):
+        daemons = [self.start(i) for i in range(2)]
+        seeds = self.file("seeds", hspz_test.pack_seeds(list(hspz_test.seeds_of(
+            hspz_test.read_fasta(self.ref)[0][1], hspz_test.SHAPE_12OF19))))
+        one = daemons[0].client("discover", "ref", "--seeds", seeds, "--format", "packed",
+                                text=False, check=0).stdout
+        two = client(*self.many(daemons), "discover", "ref", "--seeds", seeds, "--format", "packed",
+                     text=False, check=0).stdout
+        self.assert_same_anchors(two, one)
+        want = self.want("ref", self.query, COMMANDS[0])
+        hits = want.count(b"\n") - 1
+        client(*self.many(daemons), "discover", "ref", self.query, "--hit-limit", hits, check=0)
+        done = client(*self.many(daemons), "discover", "ref", self.query, "--hit-limit", hits - 1,
+                      check=1)
+        self.assertIn("the job has %d hits; its hit_limit is %d" % (hits, hits - 1), done.stderr)
+        done = client(*self.many(daemons), "discover", "ref", self.query, "--hit-limit", 7, check=1)
+        self.assertRegex(done.stderr, "server unix:%s.*its hit_limit is 7" % self.path("s"))
+
+    def test_one_killed_at_any_time(self):
+        rng = random.Random()
+        for command in (COMMANDS[0], COMMANDS[6]):
+            want = self.want("ref", self.much, command)
+            daemons = [self.start(i) for i in range(3)]
+            words = ("-v", command[0], "ref", self.much, *command[1:])
+            begun = time.monotonic()
+            self.finish(self.begin(*self.many(daemons), *words), want)
+            whole = time.monotonic() - begun
+            for _ in range(3):
+                process = self.begin(*self.many(daemons), *words)
+                victim = rng.randrange(3)
+                time.sleep(rng.random() * whole)
+                daemons[victim].process.kill()
+                daemons[victim].process.wait()
+                daemons[victim] = self.start(victim)
+                said = self.finish(process, want)
+                self.assertEqual(len(self.work(said)), 3, said)
+            for daemon in daemons:
+                daemon.stop()
+
+    def test_one_that_comes_back_is_used_again(self):
+        want = self.want("ref", self.much, COMMANDS[0])
+        daemons = [self.start(i) for i in range(2)]
+        daemons[0].process.kill()
+        daemons[0].process.wait()
+        process = self.begin(*self.many(daemons), "-v", "--wait", "-1", "discover", "ref",
+                             self.much)
+        daemons[1].wait_jobs(running=1)
+        daemons[1].process.kill()
+        daemons[1].process.wait()
+        # Nobody is there, and the client waits.
+        daemons[0] = self.start(0)
+        said = self.finish(process, want)
+        work = self.work(said)
+        self.assertGreater(work[daemons[0].server][0], 0, said)
+        self.assertGreater(work[daemons[1].server][2], 0, said)
+        self.assertIn("note: server " + daemons[1].server, said)
+
+    def test_one_that_drains(self):
+        want = self.want("ref", self.much, COMMANDS[0])
+        daemons = [self.start(i) for i in range(2)]
+        process = self.begin(*self.many(daemons), "-v", "discover", "ref", self.much)
+        daemons[0].wait_jobs(running=1)
+        daemons[0].stop()
+        said = self.finish(process, want)
+        self.assertGreater(self.work(said)[daemons[1].server][0], 0, said)
+
+    def test_a_slow_one_gets_less(self):
+        want = self.want("ref", self.much, COMMANDS[0])
+        daemons = [self.start(i) for i in range(3)]
+        over = threading.Event()
+
+        def slow():
+            while not over.wait(0.01):
+                daemons[0].process.send_signal(signal.SIGSTOP)
+                over.wait(0.2)
+                daemons[0].process.send_signal(signal.SIGCONT)
+        thread = threading.Thread(target=slow)
+        thread.start()
+        try:
+            said = self.finish(self.begin(*self.many(daemons), "-v", "discover", "ref", self.much),
+                               want)
+        finally:
+            over.set()
+            thread.join()
+        work = self.work(said)
+        slowest = work.pop(daemons[0].server)[1]
+        self.assertLess(slowest, min(w[1] for w in work.values()), said)
+
+    def test_one_that_hangs_does_not_stop_the_others(self):
+        want = self.want("ref", self.query, COMMANDS[0])
+        daemons = [self.start(i) for i in range(2)]
+        process = self.begin(*self.many(daemons), "-v", "discover", "ref", self.query)
+        daemons[0].wait_jobs(running=1)
+        daemons[0].process.send_signal(signal.SIGSTOP)
+        try:
+            said = self.finish(process, want)
+        finally:
+            daemons[0].process.send_signal(signal.SIGCONT)
+        self.assertGreater(self.work(said)[daemons[1].server][0], 0, said)
+
+    def test_none_is_left(self):
+        daemons = [self.start(i) for i in range(2)]
+        process = self.begin(*self.many(daemons), "discover", "ref", self.much, "-o",
+                             self.path("hits.tsv"))
+        daemons[0].wait_jobs(running=1)
+        for daemon in daemons:
+            daemon.process.kill()
+            daemon.process.wait()
+        said = self.finish(process, b"", status=1)
+        self.assertIn("no server is left of 2", said)
+        for daemon in daemons:
+            self.assertRegex(said, "hspz-client: server %s: .*(not running|closed|reset)" %
+                             daemon.server)
+        self.assertEqual([n for n in os.listdir(self.folder) if n.startswith("hits")], [])
+        # Nor is one there at the start.
+        done = client(*self.many(daemons), "hsps", "ref", self.query, check=1)
+        self.assertIn("no server answers for index ref", done.stderr)
+        for daemon in daemons:
+            self.assertRegex(done.stderr, "hspz-client: server %s: .*not running" % daemon.server)
+        live = self.start(3)
+        done = client(*self.many([live]), "--server", "unix:" + self.path("nobody"), "discover",
+                      "nothing", self.query, check=1)
+        self.assertIn("server unix:%s: " % self.path("nobody"), done.stderr)
+        self.assertRegex(done.stderr, "server %s: .*nothing.*index list" % live.server)
+
+    def test_another_index_is_refused_by_name(self):
+        daemons = [self.start(0), self.start(1, ref=self.other)]
+        for servers in (daemons, daemons[::-1]):
+            for command in ("discover", "hsps"):
+                done = client(*self.many(servers), command, "ref", self.query, "-o",
+                              self.path("hits"), check=1)
+                self.assertRegex(done.stderr, r"server %s has another index ref \(digest "
+                                 r"[0-9a-f]{16}\) than server %s \(digest [0-9a-f]{16}\)" %
+                                 (servers[1].server, servers[0].server))
+                self.assertFalse(os.path.exists(self.path("hits")))
+
+    def test_a_signal_ends_it(self):
+        daemons = [self.start(i) for i in range(2)]
+        process = self.begin(*self.many(daemons), "discover", "ref", self.much, "-o",
+                             self.path("hits.tsv"))
+        daemons[0].wait_jobs(running=1)
+        process.send_signal(signal.SIGINT)
+        self.assertIn("stopped by a signal", self.finish(process, b"", status=1))
+        for daemon in daemons:
+            daemon.wait_jobs(running=0, waiting=0)
+            daemon.stop()
+
+    def test_a_reader_that_goes_away_ends_it_quietly(self):
+        daemons = [self.start(i) for i in range(2)]
+        process = subprocess.Popen([CLIENT, *self.many(daemons), "discover", "ref", self.much],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=child_env())
+        process.stdout.read(1000)
+        process.stdout.close()
+        said = process.stderr.read()
+        process.stderr.close()
+        self.assertEqual((process.wait(60 * SLOWER), said), (1, b""))
+
+    def test_a_file_names_them(self):
+        want = self.want("ref", self.query, COMMANDS[0])
+        daemons = [self.start(i) for i in range(2)]
+        names = self.file("servers", "# of the job\n\n  %s  # node 1\n\t%s\r\n%s" % (
+            daemons[0].server, daemons[1].server, daemons[1].server))
+        done = client("--servers", names, "-v", "discover", "ref", self.query, text=False, check=0)
+        self.assertTrue(done.stdout == want)
+        # One that is named twice has two connections.
+        self.assertEqual(len(re.findall("^server unix:.* units", done.stderr, re.M)), 3)
+        for content, said in (("# nobody\n", "it names no server"), ("", "it names no server"),
+                              (daemons[0].server + "\n\nudp:x\n", "servers:3: address \"udp:x\""),
+                              ("unix:/x\0y", "servers:1: a byte 0"),
+                              ("x" * 600, "servers:1: too long"),
+                              ("unix:/x\n" * 1025, "servers:1025: more than 1024 servers")):
+            self.file("servers", content)
+            done = client("--servers", names, "discover", "ref", self.query, check=1)
+            self.assertIn(said, done.stderr)
+        done = client("--servers", self.path("none"), "discover", "ref", self.query, check=1)
+        self.assertIn("none: cannot read the servers: No such file", done.stderr)
+
+    def test_a_file_that_comes_late_is_waited_for(self):
+        want = self.want("ref", self.query, COMMANDS[0])
+        process = self.begin("--servers", self.path("servers"), "--wait", "-1", "discover", "ref",
+                             self.query)
+        daemon = self.start(0)
+        self.assertIsNone(process.poll())
+        self.file("new", daemon.server + "\n")
+        os.rename(self.path("new"), self.path("servers"))
+        self.finish(process, want)
+
+    def test_a_file_that_changes_is_read_again(self):
+        want = self.want("ref", self.query, COMMANDS[0])
+        first, second = self.start(0), self.start(1)
+        names = self.file("servers", first.server + "\n")
+        process = self.begin("--servers", names, "-v", "discover", "ref", self.query)
+        first.wait_jobs(running=1)
+        # It does nothing more, and would stop the client for long.
+        first.process.send_signal(signal.SIGSTOP)
+        try:
+            self.file("servers", "nonsense\n")
+            time.sleep(1)
+            self.file("new", second.server + "\n")
+            os.rename(self.path("new"), names)
+            said = self.finish(process, want)
+        finally:
+            first.process.send_signal(signal.SIGCONT)
+        self.assertIn("servers:1: address \"nonsense\"", said)
+        self.assertGreater(self.work(said)[second.server][0], 0, said)
+
+    def test_usage(self):
+        names = self.file("servers", "unix:/x\n")
+        for args, said in (
+                (["--server", "unix:/x", "--server", "unix:/y", "index", "list"], "one server"),
+                (["--servers", names, "filter", "list"], "one server"),
+                (["--servers", names, "--server", "unix:/x", "discover", "r", "q"], "not both"),
+                (["--server", "unix:/x", "--server", "udp:y", "discover", "r", "q"], "udp:y"),
+                (["--servers", names, "discover", "r", "q", "--hit-stats"], "--hit-stats"),
+                (["--server", "unix:/x"] * 1 + ["--server", "unix:/x"] * 64 + ["health"],
+                 "more than 64")):
+            done = client(*args, check=2)
+            self.assertIn(said, done.stderr)
+
+
+if __name__ == "__main__":
+    hspz_test.main()
