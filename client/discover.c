@@ -10,9 +10,6 @@
  * the final record. When the caller stops it, `cancel` is sent and the stream read to its final
  * record, so that the connection can be used again. */
 
-/* Payloads up to here go with the request, even when there is shared memory. */
-#define PLACED_LEAST HSPZ_FRAME_INLINE_BIN
-
 struct hspz_discovery {
     struct hspz_client *client;
     bool digest, columns; /* as asked for */
@@ -102,7 +99,7 @@ decode_part(const struct hspz_discovery *d, const struct hspz_message *message, 
         return hspz_error_set(err, HSPZ_E_BAD_PEER, "%s came of job %u, not of job %u", noun,
                               head->job, d->call.id);
     }
-    return head->placed ? hspz_shared_find(d->client->shared, head, payload, err) : HSPZ_OK;
+    return head->placed ? hspz_shared_find(d->client->shared, head->offset, payload, err) : HSPZ_OK;
 }
 
 static enum hspz_status
@@ -219,28 +216,6 @@ fill_summary(const struct hspz_discover_result *result, bool digest,
     }
 }
 
-/* Whether parts come through shared memory: asked for once, when it is first of use. */
-static enum hspz_status
-choose_transport(struct hspz_client *client, enum hspz_transport transport, bool *shm,
-                 struct hspz_error *err)
-{
-    *shm = false;
-    if (transport == HSPZ_TRANSPORT_STREAM ||
-        (transport == HSPZ_TRANSPORT_AUTO && (client->tcp || client->asked_shared))) {
-        *shm = client->shared != NULL && transport == HSPZ_TRANSPORT_AUTO;
-        return HSPZ_OK;
-    }
-    if (client->shared == NULL) {
-        const enum hspz_status status = hspz_shared_open(client, &client->shared, err);
-        client->asked_shared = client->channel != NULL;
-        if (status != HSPZ_OK && (transport == HSPZ_TRANSPORT_SHM || client->channel == NULL)) {
-            return status;
-        }
-    }
-    *shm = client->shared != NULL;
-    return HSPZ_OK;
-}
-
 static enum hspz_status
 prepare(struct hspz_discovery *d, const struct hspz_discover_request *request,
         struct hspz_error *err)
@@ -256,11 +231,12 @@ prepare(struct hspz_discovery *d, const struct hspz_discover_request *request,
     if (status != HSPZ_OK) {
         return hspz_error_set(err, status, "no memory for a request");
     }
-    status = choose_transport(client, request->transport, &shm, err);
+    status = hspz_shared_choose(client, request->transport, &shm, err);
     if (status != HSPZ_OK) {
         return status;
     }
-    const bool placed = shm && body.len > PLACED_LEAST && hspz_shared_put(client->shared, body);
+    const bool placed =
+        shm && body.len > HSPZ_SHARED_LEAST && hspz_shared_put(client->shared, 0, body);
     d->call = (struct hspz_call){
         .id = hspz_client_new_id(client),
         .what = "discover",

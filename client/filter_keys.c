@@ -1,4 +1,5 @@
 #include "client/job.h"
+#include "client/shared.h"
 #include "protocol/filter_message.h"
 
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 #define KEY_BYTES 8u
 
 struct keys {
+    struct hspz_client *client;
     const struct hspz_keys_request *request;
     hspz_answers_fn answers;
     void *user;
@@ -49,6 +51,28 @@ count_bits(const uint8_t *bitmap, uint64_t count, uint64_t *yes)
     return bitmap[whole] >> rest == 0;
 }
 
+/* The caller is done with a payload that was placed at `offset`: its place goes back. */
+static enum hspz_status
+give_back(struct hspz_client *client, uint64_t offset, enum hspz_status status,
+          struct hspz_error *err)
+{
+    const enum hspz_status freed = hspz_shared_free(client, offset, err);
+    return freed != HSPZ_OK ? freed : status;
+}
+
+static enum hspz_status
+check_answers(struct keys *k, const struct hspz_answers_head *head, struct hspz_span *payload,
+              struct hspz_error *err)
+{
+    if (head->job != k->job || head->answer != k->answer) {
+        return bad_peer("answers", "they are of something else", err);
+    }
+    if (head->first != k->came || head->count > k->count - k->came) {
+        return bad_peer("answers", "they do not follow those before", err);
+    }
+    return head->placed ? hspz_shared_find(k->client->shared, head->offset, payload, err) : HSPZ_OK;
+}
+
 static enum hspz_status
 take_answers(void *user, const struct hspz_message *message, struct hspz_error *err)
 {
@@ -62,11 +86,9 @@ take_answers(void *user, const struct hspz_message *message, struct hspz_error *
     if (hspz_answers_decode(message->params, &head, &payload, &why) != HSPZ_OK) {
         return bad_peer("answers", why.text, err);
     }
-    if (head.job != k->job || head.answer != k->answer) {
-        return bad_peer("answers", "they are of something else", err);
-    }
-    if (head.first != k->came || head.count > k->count - k->came) {
-        return bad_peer("answers", "they do not follow those before", err);
+    enum hspz_status status = check_answers(k, &head, &payload, err);
+    if (status != HSPZ_OK) {
+        return status;
     }
     const bool array = head.answer != HSPZ_ANSWER_BITMAP;
     const bool bitmap = head.answer != HSPZ_ANSWER_ARRAY;
@@ -75,10 +97,25 @@ take_answers(void *user, const struct hspz_message *message, struct hspz_error *
         return bad_peer("answers", "bits behind the last key are set", err);
     }
     k->came += head.count;
-    return k->answers == NULL || k->answers(k->user, head.first, (size_t)head.count,
-                                            bitmap ? bits : NULL, array ? payload.bytes : NULL)
-               ? HSPZ_OK
-               : hspz_client_stopped(err);
+    status = k->answers == NULL || k->answers(k->user, head.first, (size_t)head.count,
+                                              bitmap ? bits : NULL, array ? payload.bytes : NULL)
+                 ? HSPZ_OK
+                 : hspz_client_stopped(err);
+    return head.placed ? give_back(k->client, head.offset, status, err) : status;
+}
+
+/* After a stop. */
+static enum hspz_status
+drop_answers(void *user, const struct hspz_message *message, struct hspz_error *err)
+{
+    const struct keys *k = user;
+    struct hspz_answers_head head;
+    struct hspz_span payload;
+    return is_named(message->method_name, "answers") &&
+                   hspz_answers_decode(message->params, &head, &payload, NULL) == HSPZ_OK &&
+                   head.placed
+               ? hspz_shared_free(k->client, head.offset, err)
+               : HSPZ_OK;
 }
 
 static enum hspz_filter_answer
@@ -204,22 +241,26 @@ take_result(const struct hspz_client *client, struct keys *k, const struct hspz_
     return HSPZ_OK;
 }
 
-static enum hspz_status
-run_once(struct hspz_client *client, void *user, struct hspz_error *err)
+/* Writes the payloads into shared memory, one after the other, if they are worth it and fit. */
+static bool
+place(const struct hspz_shared *shared, struct hspz_filter_keys_params *params)
 {
-    struct keys *k = user;
+    params->values_at = params->keys.len;
+    params->counts_at = params->values_at + params->values.len;
+    return params->keys.len > HSPZ_SHARED_LEAST && hspz_shared_put(shared, 0, params->keys) &&
+           hspz_shared_put(shared, params->values_at, params->values) &&
+           hspz_shared_put(shared, params->counts_at, params->counts);
+}
+
+static enum hspz_status
+prepare(struct keys *k, struct hspz_filter_keys_params *params, struct hspz_error *err)
+{
     const struct hspz_keys_request *request = k->request;
-    const enum hspz_method method = method_of(request->operation);
-    struct hspz_span body;
-    uint8_t *joined = NULL;
-    struct hspz_reply reply = {0};
-    struct hspz_writer w;
-    hspz_writer_init(&w);
-    k->job = hspz_client_new_id(client);
-    k->answer = answer_of(request);
-    k->count = key_count(request);
-    k->came = k->yes = 0;
-    const struct hspz_filter_keys_params params = {
+    const bool large = request->keys.len > HSPZ_SHARED_LEAST;
+    const enum hspz_transport transport = request->transport == HSPZ_TRANSPORT_AUTO && !large
+                                              ? HSPZ_TRANSPORT_STREAM
+                                              : request->transport;
+    *params = (struct hspz_filter_keys_params){
         .filter = hspz_text_of(request->filter),
         .answer = k->answer,
         .deadline_ms = request->deadline_ms,
@@ -229,9 +270,33 @@ run_once(struct hspz_client *client, void *user, struct hspz_error *err)
         .values = request->values,
         .counts = request->counts,
     };
+    const enum hspz_status status = hspz_shared_choose(k->client, transport, &params->shm, err);
+    params->placed = status == HSPZ_OK && params->shm && place(k->client->shared, params);
+    return status;
+}
+
+static enum hspz_status
+run_once(struct hspz_client *client, void *user, struct hspz_error *err)
+{
+    struct keys *k = user;
+    const enum hspz_method method = method_of(k->request->operation);
+    struct hspz_filter_keys_params params;
+    struct hspz_span body = {0};
+    uint8_t *joined = NULL;
+    struct hspz_reply reply = {0};
+    struct hspz_writer w;
+    hspz_writer_init(&w);
+    k->client = client;
+    k->answer = answer_of(k->request);
+    k->count = key_count(k->request);
+    k->came = k->yes = 0;
+    enum hspz_status status = prepare(k, &params, err);
+    if (status != HSPZ_OK) {
+        goto out;
+    }
+    k->job = hspz_client_new_id(client);
     hspz_filter_keys_encode(&w, k->job, method, &params);
-    enum hspz_status status;
-    if (!make_body(request, &body, &joined) || w.failed) {
+    if ((!params.placed && !make_body(k->request, &body, &joined)) || w.failed) {
         status = hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for a request");
         goto out;
     }
@@ -241,6 +306,7 @@ run_once(struct hspz_client *client, void *user, struct hspz_error *err)
         .long_call = true,
         .out = {.head = {.bytes = w.bytes, .len = w.len}, .body = body},
         .notified = take_answers,
+        .dropped = drop_answers,
         .user = k,
     };
     status = hspz_client_await(client, &call, &reply, err);
@@ -273,6 +339,7 @@ hspz_client_filter_keys(struct hspz_client *client, const struct hspz_keys_reque
 /* ---- enumerate ---- */
 
 struct enumerate {
+    struct hspz_client *client;
     const char *name;
     uint64_t deadline_ms;
     hspz_entries_fn entries;
@@ -298,10 +365,29 @@ take_entries(void *user, const struct hspz_message *message, struct hspz_error *
     if (head.job != e->job || head.first != e->came) {
         return bad_peer("entries", "they do not follow those before", err);
     }
+    enum hspz_status status =
+        head.placed ? hspz_shared_find(e->client->shared, head.offset, &payload, err) : HSPZ_OK;
+    if (status != HSPZ_OK) {
+        return status;
+    }
     e->came += head.count;
-    return e->entries == NULL || e->entries(e->user, payload.bytes, (size_t)head.count)
-               ? HSPZ_OK
-               : hspz_client_stopped(err);
+    status = e->entries == NULL || e->entries(e->user, payload.bytes, (size_t)head.count)
+                 ? HSPZ_OK
+                 : hspz_client_stopped(err);
+    return head.placed ? give_back(e->client, head.offset, status, err) : status;
+}
+
+static enum hspz_status
+drop_entries(void *user, const struct hspz_message *message, struct hspz_error *err)
+{
+    const struct enumerate *e = user;
+    struct hspz_entries_head head;
+    struct hspz_span payload;
+    return is_named(message->method_name, "entries") &&
+                   hspz_entries_decode(message->params, &head, &payload, NULL) == HSPZ_OK &&
+                   head.placed
+               ? hspz_shared_free(e->client, head.offset, err)
+               : HSPZ_OK;
 }
 
 static enum hspz_status
@@ -310,12 +396,17 @@ enumerate_once(struct hspz_client *client, void *user, struct hspz_error *err)
     struct enumerate *e = user;
     struct hspz_reply reply = {0};
     struct hspz_writer w;
+    struct hspz_filter_enumerate_params params = {.filter = hspz_text_of(e->name),
+                                                  .deadline_ms = e->deadline_ms,
+                                                  .priority = HSPZ_PRIORITY_DEFAULT};
+    enum hspz_status status = hspz_shared_choose(client, HSPZ_TRANSPORT_AUTO, &params.shm, err);
+    if (status != HSPZ_OK) {
+        return status;
+    }
     hspz_writer_init(&w);
+    e->client = client;
     e->job = hspz_client_new_id(client);
     e->came = 0;
-    const struct hspz_filter_enumerate_params params = {.filter = hspz_text_of(e->name),
-                                                        .deadline_ms = e->deadline_ms,
-                                                        .priority = HSPZ_PRIORITY_DEFAULT};
     hspz_filter_enumerate_encode(&w, e->job, &params);
     struct hspz_call call = {
         .id = e->job,
@@ -323,11 +414,11 @@ enumerate_once(struct hspz_client *client, void *user, struct hspz_error *err)
         .long_call = true,
         .out = {.head = {.bytes = w.bytes, .len = w.len}},
         .notified = take_entries,
+        .dropped = drop_entries,
         .user = e,
     };
-    enum hspz_status status =
-        w.failed ? hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for a request")
-                 : hspz_client_await(client, &call, &reply, err);
+    status = w.failed ? hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for a request")
+                      : hspz_client_await(client, &call, &reply, err);
     if (status == HSPZ_E_STOPPED) {
         hspz_job_cancel(client, &call);
     }

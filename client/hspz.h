@@ -385,6 +385,7 @@ struct hspz_keys_request {
     bool array;           /* query, if absent: its value; count: its count; 0 if it is not there */
     uint64_t deadline_ms; /* 0: none */
     uint64_t priority;    /* as of discover */
+    enum hspz_transport transport; /* the same; auto: of large calls only */
 };
 #define HSPZ_KEYS_REQUEST_DEFAULT                                                                  \
     {                                                                                              \

@@ -111,29 +111,50 @@ hspz_shared_close(struct hspz_shared **shared)
 }
 
 enum hspz_status
-hspz_shared_find(const struct hspz_shared *shared, const struct hspz_part_head *head,
-                 struct hspz_span *payload, struct hspz_error *err)
+hspz_shared_choose(struct hspz_client *client, enum hspz_transport transport, bool *shm,
+                   struct hspz_error *err)
 {
-    if (shared == NULL || head->offset > shared->ring_bytes ||
-        payload->len > shared->ring_bytes - head->offset) {
+    *shm = false;
+    if (transport == HSPZ_TRANSPORT_STREAM ||
+        (transport == HSPZ_TRANSPORT_AUTO && (client->tcp || client->asked_shared))) {
+        *shm = client->shared != NULL && transport == HSPZ_TRANSPORT_AUTO;
+        return HSPZ_OK;
+    }
+    if (client->shared == NULL) {
+        const enum hspz_status status = hspz_shared_open(client, &client->shared, err);
+        client->asked_shared = client->channel != NULL;
+        if (status != HSPZ_OK && (transport == HSPZ_TRANSPORT_SHM || client->channel == NULL)) {
+            return status;
+        }
+    }
+    *shm = client->shared != NULL;
+    return HSPZ_OK;
+}
+
+enum hspz_status
+hspz_shared_find(const struct hspz_shared *shared, uint64_t offset, struct hspz_span *payload,
+                 struct hspz_error *err)
+{
+    if (shared == NULL || offset > shared->ring_bytes ||
+        payload->len > shared->ring_bytes - offset) {
         return hspz_error_set(err, HSPZ_E_BAD_PEER,
                               "a part of %zu bytes is at %llu, outside the shared memory",
-                              payload->len, (unsigned long long)head->offset);
+                              payload->len, (unsigned long long)offset);
     }
-    payload->bytes = shared->ring + head->offset;
+    payload->bytes = shared->ring + offset;
     return HSPZ_OK;
 }
 
 bool
-hspz_shared_put(const struct hspz_shared *shared, struct hspz_span payload)
+hspz_shared_put(const struct hspz_shared *shared, uint64_t offset, struct hspz_span payload)
 {
-    if (payload.len > shared->input_bytes) {
+    if (offset > shared->input_bytes || payload.len > shared->input_bytes - offset) {
         return false;
     }
     size_t done = 0;
     while (done < payload.len) {
-        const ssize_t n =
-            pwrite(shared->input_fd, payload.bytes + done, payload.len - done, (off_t)done);
+        const ssize_t n = pwrite(shared->input_fd, payload.bytes + done, payload.len - done,
+                                 (off_t)(offset + done));
         if (n == 0 || (n < 0 && errno != EINTR)) {
             return false;
         }

@@ -17,12 +17,18 @@ HSPZ_MUST_USE enum hspz_status hspz_shared_open(struct hspz_client *client,
                                                 struct hspz_shared **out, struct hspz_error *err);
 void hspz_shared_close(struct hspz_shared **shared);
 
-/* Where in memory the payload of a placed part is. */
-HSPZ_MUST_USE enum hspz_status hspz_shared_find(const struct hspz_shared *shared,
-                                                const struct hspz_part_head *head,
+/* Whether payloads come through it; it is asked for once, when it is first of use. */
+HSPZ_MUST_USE enum hspz_status hspz_shared_choose(struct hspz_client *client,
+                                                  enum hspz_transport transport, bool *shm,
+                                                  struct hspz_error *err);
+
+/* Where in memory the payload of a part is that was placed at `offset`. */
+HSPZ_MUST_USE enum hspz_status hspz_shared_find(const struct hspz_shared *shared, uint64_t offset,
                                                 struct hspz_span *payload, struct hspz_error *err);
-/* Puts a payload at the input's begin; false: there is no room, or it cannot be written. */
-bool hspz_shared_put(const struct hspz_shared *shared, struct hspz_span payload);
+/* Puts a payload into the input at `offset`; false: there is no room, or it cannot be written. */
+bool hspz_shared_put(const struct hspz_shared *shared, uint64_t offset, struct hspz_span payload);
+/* Payloads up to here go with the request all the same. */
+#define HSPZ_SHARED_LEAST HSPZ_FRAME_INLINE_BIN
 /* Gives the part at `offset` back. HSPZ_E_OUT_OF_MEMORY: the connection is to be closed. */
 HSPZ_MUST_USE enum hspz_status hspz_shared_free(struct hspz_client *client, uint64_t offset,
                                                 struct hspz_error *err);

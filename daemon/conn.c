@@ -207,12 +207,11 @@ hspz_conn_update(struct hspz_conn *conn)
         }
     }
     const bool credit = conn->parts_held < conn->service->config->parts_per_connection;
-    if (!credit && head->shm && !head->working) {
-        hspz_conn_shm_wait(conn);
-    }
     if (head->ops->ready(head, credit)) {
         hspz_scheduler_push(&conn->service->scheduler, &conn->source, &conn->tenant->share,
                             head->priority);
+    } else if (!credit && head->shm && !head->working) {
+        hspz_conn_shm_wait(conn);
     }
 }
 

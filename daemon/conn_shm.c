@@ -276,46 +276,40 @@ hspz_conn_shm_stuck(struct hspz_conn *conn, uint64_t now_ms)
 }
 
 enum hspz_status
-hspz_conn_shm_check(const struct hspz_conn *conn, const struct hspz_discover_params *params,
-                    struct hspz_error *err)
+hspz_conn_shm_check(const struct hspz_conn *conn, bool wanted, struct hspz_error *err)
 {
-    if (!params->shm && !params->placed) {
-        return HSPZ_OK;
-    }
-    if (conn->shm == NULL) {
-        return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "this connection has no shared memory");
-    }
-    const size_t len = params->has_seeds ? params->seeds.len : params->bases.len;
-    const uint64_t room = conn->shm->input_bytes;
-    if (params->placed && (params->offset > room || len > room - params->offset)) {
-        return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
-                              "%zu bytes at %" PRIu64 " are not within the input's %" PRIu64, len,
-                              params->offset, room);
-    }
-    return HSPZ_OK;
+    return !wanted || conn->shm != NULL
+               ? HSPZ_OK
+               : hspz_error_set(err, HSPZ_E_BAD_REQUEST, "this connection has no shared memory");
 }
 
 enum hspz_status
-hspz_conn_shm_copy(const struct hspz_conn *conn, uint64_t offset, size_t len, uint8_t **out,
+hspz_conn_shm_inside(const struct hspz_conn *conn, uint64_t offset, size_t len,
+                     struct hspz_error *err)
+{
+    const uint64_t room = conn->shm->input_bytes;
+    return offset <= room && len <= room - offset
+               ? HSPZ_OK
+               : hspz_error_set(err, HSPZ_E_BAD_REQUEST,
+                                "%zu bytes at %" PRIu64 " are not within the input's %" PRIu64, len,
+                                offset, room);
+}
+
+enum hspz_status
+hspz_conn_shm_copy(const struct hspz_conn *conn, uint64_t offset, size_t len, uint8_t *to,
                    struct hspz_error *err)
 {
-    uint8_t *bytes = malloc(len > 0 ? len : 1);
-    if (bytes == NULL) {
-        return hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for the request");
-    }
     size_t done = 0;
     while (done < len) {
         const ssize_t n =
-            pread(conn->shm->segment->input_fd, bytes + done, len - done, (off_t)(offset + done));
+            pread(conn->shm->segment->input_fd, to + done, len - done, (off_t)(offset + done));
         if (n == 0 || (n < 0 && errno != EINTR)) {
-            free(bytes);
             return hspz_error_errno(err, HSPZ_E_IO, n < 0 ? errno : EIO,
                                     "the input cannot be read");
         }
         done += n > 0 ? (size_t)n : 0;
     }
     conn->service->stats.shm.bytes_in += len;
-    *out = bytes;
     return HSPZ_OK;
 }
 

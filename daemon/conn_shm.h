@@ -25,14 +25,15 @@ void hspz_conn_shm_close(struct hspz_conn *conn);
 /* Whether the client has parts, and gave none back for as long as a peer may not read. */
 bool hspz_conn_shm_stuck(struct hspz_conn *conn, uint64_t now_ms);
 
-/* Whether a request can be served as far as shared memory goes: HSPZ_E_BAD_REQUEST. */
-HSPZ_MUST_USE enum hspz_status hspz_conn_shm_check(const struct hspz_conn *conn,
-                                                   const struct hspz_discover_params *params,
+/* A request asks for shared memory that is not there: HSPZ_E_BAD_REQUEST. */
+HSPZ_MUST_USE enum hspz_status hspz_conn_shm_check(const struct hspz_conn *conn, bool wanted,
                                                    struct hspz_error *err);
-/* The payload of a checked request, copied from the input to memory from malloc. */
+/* Whether a payload is within the input, of a connection that has one: HSPZ_E_BAD_REQUEST. */
+HSPZ_MUST_USE enum hspz_status hspz_conn_shm_inside(const struct hspz_conn *conn, uint64_t offset,
+                                                    size_t len, struct hspz_error *err);
+/* A payload that is inside, copied from the input to `to`. */
 HSPZ_MUST_USE enum hspz_status hspz_conn_shm_copy(const struct hspz_conn *conn, uint64_t offset,
-                                                  size_t len, uint8_t **out,
-                                                  struct hspz_error *err);
+                                                  size_t len, uint8_t *to, struct hspz_error *err);
 
 /* A part's buffer, in the ring for jobs with `shm`; counted by the caller. Errors as those of
  * hspz_buffers_take. */

@@ -144,16 +144,26 @@ spec_of(const struct hspz_config *config, const struct hspz_discover_params *par
     };
 }
 
+static size_t
+payload_len(const struct hspz_discover_params *params)
+{
+    return params->has_seeds ? params->seeds.len : params->bases.len;
+}
+
 /* The payload that is in shared memory: from here on the client may write there. */
 static enum hspz_status
 copy_payload(const struct hspz_conn *conn, const struct hspz_discover_params *params,
              struct hspz_discover *d, struct hspz_error *err)
 {
-    const size_t len = params->has_seeds ? params->seeds.len : params->bases.len;
-    uint8_t **const input = &d->bytes_of->input;
+    const size_t len = payload_len(params);
+    uint8_t *const input = malloc(len + 1);
+    if (input == NULL) {
+        return hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for the request");
+    }
+    d->bytes_of->input = input;
     const enum hspz_status status = hspz_conn_shm_copy(conn, params->offset, len, input, err);
-    d->spec.seeds = params->has_seeds ? *input : NULL;
-    d->spec.bases.bytes = params->has_seeds ? NULL : *input;
+    d->spec.seeds = params->has_seeds ? input : NULL;
+    d->spec.bases.bytes = params->has_seeds ? NULL : input;
     return status;
 }
 
@@ -216,7 +226,10 @@ hspz_discover_start(struct hspz_conn *conn, uint32_t id, const struct hspz_disco
     struct hspz_discover *d = NULL;
     enum hspz_status status = hspz_conn_job_admit(conn, id, err);
     if (status == HSPZ_OK) {
-        status = hspz_conn_shm_check(conn, params, err);
+        status = hspz_conn_shm_check(conn, params->shm || params->placed, err);
+    }
+    if (status == HSPZ_OK && params->placed) {
+        status = hspz_conn_shm_inside(conn, params->offset, payload_len(params), err);
     }
     if (status == HSPZ_OK) {
         status = check_size(service->config, params, err);

@@ -26,6 +26,7 @@ void
 hspz_filter_job_destroy(struct hspz_filter_job *j)
 {
     free(j->frame.bytes);
+    free(j->input);
     free(j->path);
     free(j->folder);
     free(j);

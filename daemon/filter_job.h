@@ -42,6 +42,7 @@ struct hspz_filter_job {
     uint64_t memory_limit, disk_limit; /* as they were when it came */
     uint64_t memory_bytes;             /* that a filter that grows may come to in this piece */
     struct hspz_frame frame;
+    uint8_t *input; /* of calls with keys: what was in shared memory, copied; NULL: nothing was */
     enum hspz_filter_stage stage;
     struct hspz_filter_plan plan; /* create: the spec first */
     char *path;                   /* save, load, drop: of the file; NULL: none */

@@ -1,4 +1,5 @@
 /* Admission of a request about a filter: everything that is refused before it may wait. */
+#include "daemon/conn_shm.h"
 #include "daemon/filter_job_p.h"
 
 #include <inttypes.h>
@@ -59,6 +60,56 @@ static const enum hspz_filter_op ops_of[HSPZ_METHOD_COUNT] = {
     [HSPZ_METHOD_FILTER_DECREMENT] = HSPZ_FILTER_DECREMENT,
 };
 
+static size_t
+placed_bytes(const struct hspz_filter_keys_params *p)
+{
+    return p->placed ? p->keys.len + p->values.len + p->counts.len : 0;
+}
+
+static enum hspz_status
+check_places(const struct hspz_filter_job *j, struct hspz_error *err)
+{
+    const struct hspz_conn *const conn = j->base.conn;
+    const struct hspz_filter_keys_params *const p = &j->keys;
+    enum hspz_status status = hspz_conn_shm_check(conn, p->shm || p->placed, err);
+    if (status != HSPZ_OK || !p->placed) {
+        return status;
+    }
+    status = hspz_conn_shm_inside(conn, p->keys_at, p->keys.len, err);
+    if (status == HSPZ_OK) {
+        status = hspz_conn_shm_inside(conn, p->values_at, p->values.len, err);
+    }
+    return status == HSPZ_OK ? hspz_conn_shm_inside(conn, p->counts_at, p->counts.len, err)
+                             : status;
+}
+
+/* Copies what is in shared memory: it is looked at here alone. */
+static enum hspz_status
+copy_places(struct hspz_filter_job *j, struct hspz_error *err)
+{
+    struct hspz_filter_keys_params *const p = &j->keys;
+    struct hspz_span *const spans[3] = {&p->keys, &p->values, &p->counts};
+    const uint64_t offsets[3] = {p->keys_at, p->values_at, p->counts_at};
+    enum hspz_status status = HSPZ_OK;
+    size_t at = 0;
+    if (!p->placed) {
+        return HSPZ_OK;
+    }
+    j->input = malloc(placed_bytes(p) + 1);
+    if (j->input == NULL) {
+        return hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for the request");
+    }
+    for (int i = 0; i < 3 && status == HSPZ_OK; i++) {
+        if (i > 0 && spans[i]->len == 0) {
+            continue;
+        }
+        spans[i]->bytes = j->input + at;
+        status = hspz_conn_shm_copy(j->base.conn, offsets[i], spans[i]->len, j->input + at, err);
+        at += spans[i]->len;
+    }
+    return status;
+}
+
 static enum hspz_status
 decode_keys(struct hspz_filter_job *j, const struct hspz_node *node, uint64_t limit,
             struct hspz_text *name, struct hspz_error *err)
@@ -71,9 +122,10 @@ decode_keys(struct hspz_filter_job *j, const struct hspz_node *node, uint64_t li
     j->total = hspz_filter_key_count(&j->keys);
     j->base.priority = (unsigned)j->keys.priority;
     hspz_conn_job_set_deadline(&j->base, j->keys.deadline_ms);
+    j->base.shm = j->keys.shm;
     *name = j->keys.filter;
     if (j->total <= limit) {
-        return HSPZ_OK;
+        return check_places(j, err);
     }
     hspz_error_set(err, HSPZ_E_TOO_LARGE, "%" PRIu64 " keys, at most %" PRIu64 " in a request",
                    j->total, limit);
@@ -89,9 +141,10 @@ decode_enumerate(struct hspz_filter_job *j, const struct hspz_node *node, struct
     if (status == HSPZ_OK) {
         j->base.priority = (unsigned)p.priority;
         hspz_conn_job_set_deadline(&j->base, p.deadline_ms);
+        j->base.shm = p.shm;
         *name = p.filter;
     }
-    return status;
+    return status == HSPZ_OK ? hspz_conn_shm_check(j->base.conn, p.shm, err) : status;
 }
 
 static enum hspz_status
@@ -211,7 +264,14 @@ hspz_filter_start(struct hspz_conn *conn, const struct hspz_message *message,
         status = hspz_conn_job_admit(conn, message->id, err);
     }
     if (status == HSPZ_OK) {
-        status = hspz_conn_job_charge(conn, frame, JOB_BYTES, &j->base.charged_bytes, err);
+        status = hspz_conn_job_charge(conn, frame, placed_bytes(&j->keys) + JOB_BYTES,
+                                      &j->base.charged_bytes, err);
+    }
+    if (status == HSPZ_OK) {
+        status = copy_places(j, err);
+        if (status != HSPZ_OK) {
+            hspz_conn_refund(conn, j->base.charged_bytes - frame->admitted_bytes);
+        }
     }
     if (status != HSPZ_OK) {
         hspz_filter_job_destroy(j);

@@ -22,13 +22,19 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "keys and answers go o
 static void
 write_answers(struct hspz_writer *w, const struct hspz_buffer *buffer)
 {
-    hspz_answers_encode(w, &buffer->head.answers);
+    struct hspz_answers_head head = buffer->head.answers;
+    head.placed = buffer->ring != NULL;
+    head.offset = buffer->offset;
+    hspz_answers_encode(w, &head);
 }
 
 static void
 write_entries(struct hspz_writer *w, const struct hspz_buffer *buffer)
 {
-    hspz_entries_encode(w, &buffer->head.entries);
+    struct hspz_entries_head head = buffer->head.entries;
+    head.placed = buffer->ring != NULL;
+    head.offset = buffer->offset;
+    hspz_entries_encode(w, &head);
 }
 
 /* ---- calls with keys ---- */
@@ -431,6 +437,8 @@ run(struct hspz_filter_job *j, const struct hspz_worker *worker)
          */
         free(j->frame.bytes);
         j->frame.bytes = NULL;
+        free(j->input);
+        j->input = NULL;
     }
     j->turn_ns = uv_hrtime() - start;
     j->engine_ns += j->turn_ns;

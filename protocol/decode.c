@@ -238,11 +238,8 @@ discover_choices(struct discover_map *map, uint32_t seen, struct hspz_error *err
                                   discover_rows[row].key);
         }
     }
-    if (map->transport.len > 0) {
-        p->shm = hspz_text_is(map->transport, "shm");
-        if (!p->shm && !hspz_text_is(map->transport, "stream")) {
-            return hspz_field_not_one_of("transport", map->transport, "\"stream\" or \"shm\"", err);
-        }
+    if (hspz_transport_decode(map->transport, &p->shm, err) != HSPZ_OK) {
+        return HSPZ_E_BAD_REQUEST;
     }
     p->placed = map->payload.placed;
     p->offset = map->payload.offset;

@@ -65,19 +65,6 @@ discover_query_options(struct hspz_writer *w, const struct hspz_discover_params 
     hspz_put_uint_if(w, "interval", p->interval, 0);
 }
 
-/* The bytes of a bin follow elsewhere; a place is whole. */
-static void
-payload(struct hspz_writer *w, bool placed, uint64_t offset, size_t len)
-{
-    if (placed) {
-        hspz_write_map(w, 2);
-        hspz_write_key_uint(w, "offset", offset);
-        hspz_write_key_uint(w, "length", len);
-    } else {
-        hspz_write_bin_header(w, len);
-    }
-}
-
 static uint32_t
 scoring_pairs(const struct hspz_discover_params *p)
 {
@@ -157,12 +144,12 @@ hspz_discover_encode(struct hspz_writer *w, uint32_t id, const struct hspz_disco
     }
     if (p->has_seeds) {
         hspz_write_str(w, "seeds");
-        payload(w, p->placed, p->offset, p->seeds.len);
+        hspz_put_payload(w, p->placed, p->offset, p->seeds.len);
     } else {
         hspz_write_str(w, "query");
         hspz_write_map(w, 1);
         hspz_write_str(w, "bases");
-        payload(w, p->placed, p->offset, p->bases.len);
+        hspz_put_payload(w, p->placed, p->offset, p->bases.len);
     }
 }
 
@@ -304,7 +291,7 @@ hspz_part_encode(struct hspz_writer *w, const struct hspz_part_head *head, size_
     if (columnar) {
         hspz_write_key_str(w, "encoding", "columnar");
     }
-    payload(w, head->placed, head->offset, payload_bytes);
+    hspz_put_payload(w, head->placed, head->offset, payload_bytes);
 }
 
 void

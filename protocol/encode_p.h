@@ -35,6 +35,19 @@ hspz_put_timings(struct hspz_writer *w, const struct hspz_timings *timings)
     hspz_write_key_uint(w, "total_ns", timings->total_ns);
 }
 
+/* The bytes of a bin follow elsewhere; a place in shared memory is whole. */
+static inline void
+hspz_put_payload(struct hspz_writer *w, bool placed, uint64_t offset, size_t len)
+{
+    if (placed) {
+        hspz_write_map(w, 2);
+        hspz_write_key_uint(w, "offset", offset);
+        hspz_write_key_uint(w, "length", len);
+    } else {
+        hspz_write_bin_header(w, len);
+    }
+}
+
 static inline void
 hspz_put_text_if(struct hspz_writer *w, const char *key, struct hspz_text text)
 {

@@ -321,3 +321,12 @@ hspz_field_not_one_of(const char *key, struct hspz_text text, const char *choice
     return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "\"%s\" is %s, wanted %s", key,
                           hspz_text_quote(span, quote), choices);
 }
+
+enum hspz_status
+hspz_transport_decode(struct hspz_text text, bool *shm, struct hspz_error *err)
+{
+    *shm = hspz_text_is(text, "shm");
+    return *shm || text.len == 0 || hspz_text_is(text, "stream")
+               ? HSPZ_OK
+               : hspz_field_not_one_of("transport", text, "\"stream\" or \"shm\"", err);
+}

@@ -77,6 +77,9 @@ bool hspz_fields_has(uint32_t seen, unsigned row);
 bool hspz_text_is(struct hspz_text text, const char *word);
 enum hspz_status hspz_field_not_one_of(const char *key, struct hspz_text text, const char *choices,
                                        struct hspz_error *err);
+/* The value of "transport"; none given: the stream. */
+HSPZ_MUST_USE enum hspz_status hspz_transport_decode(struct hspz_text text, bool *shm,
+                                                     struct hspz_error *err);
 /* `first` and `count` of a list; `most` is the default and the limit of count. */
 HSPZ_MUST_USE enum hspz_status hspz_page_decode(const char *what, uint64_t most,
                                                 const struct hspz_node *params,

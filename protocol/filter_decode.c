@@ -62,8 +62,8 @@ check_words(const char *key, struct hspz_span span, struct hspz_span keys, struc
 
 /* Keys or a sequence, and a sequence only where it has a meaning. */
 static enum hspz_status
-choose_keys(enum hspz_method method, struct hspz_filter_keys_params *p, struct hspz_span sequence,
-            bool has_keys, bool has_sequence, struct hspz_error *err)
+choose_keys(enum hspz_method method, struct hspz_filter_keys_params *p, bool has_keys,
+            bool has_sequence, struct hspz_error *err)
 {
     if (has_keys == has_sequence) {
         return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
@@ -76,7 +76,6 @@ choose_keys(enum hspz_method method, struct hspz_filter_keys_params *p, struct h
                               hspz_method_name(method));
     }
     p->sequence = has_sequence;
-    p->keys = has_sequence ? sequence : p->keys;
     return HSPZ_OK;
 }
 
@@ -128,39 +127,67 @@ find_answer(enum hspz_method method, struct hspz_text text, enum hspz_filter_ans
         arrays ? "\"none\", \"bitmap\", \"array\" or \"both\"" : "\"none\" or \"bitmap\"", err);
 }
 
+/* Payloads are bins, or all of them places. */
+static enum hspz_status
+take_payloads(struct hspz_filter_keys_params *p, const struct hspz_payload payloads[3],
+              const bool given[3], struct hspz_error *err)
+{
+    struct hspz_span *const spans[3] = {&p->keys, &p->values, &p->counts};
+    uint64_t *const offsets[3] = {&p->keys_at, &p->values_at, &p->counts_at};
+    p->placed = payloads[0].placed;
+    for (int i = 0; i < 3; i++) {
+        if (given[i] && payloads[i].placed != p->placed) {
+            return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
+                                  "of keys, values and counts some are in shared memory and some "
+                                  "are not");
+        }
+        *spans[i] = payloads[i].span;
+        *offsets[i] = payloads[i].offset;
+    }
+    return HSPZ_OK;
+}
+
 enum hspz_status
 hspz_filter_keys_decode(enum hspz_method method, const struct hspz_node *params,
                         struct hspz_filter_keys_params *out, struct hspz_error *err)
 {
     struct keys_map {
         struct hspz_filter_keys_params p;
-        struct hspz_span sequence;
-        struct hspz_text answer;
+        struct hspz_payload payloads[3], sequence;
+        struct hspz_text answer, transport;
     } map = {.p = {.priority = HSPZ_PRIORITY_DEFAULT}};
     enum { VALUES, COUNTS, KEYS, SEQUENCE };
 #define AT(member) offsetof(struct keys_map, member)
     static const struct hspz_field rows[] = {
-        [VALUES] = {"values", HSPZ_FIELD_BIN, OPTIONAL, AT(p.values), 0, 0},
-        [COUNTS] = {"counts", HSPZ_FIELD_BIN, OPTIONAL, AT(p.counts), 0, 0},
-        [KEYS] = {"keys", HSPZ_FIELD_BIN, OPTIONAL, AT(p.keys), 0, 0},
-        [SEQUENCE] = {"sequence", HSPZ_FIELD_BIN, OPTIONAL, AT(sequence), 0, 0},
+        [VALUES] = {"values", HSPZ_FIELD_BYTES, OPTIONAL, AT(payloads[1]), 0, 0},
+        [COUNTS] = {"counts", HSPZ_FIELD_BYTES, OPTIONAL, AT(payloads[2]), 0, 0},
+        [KEYS] = {"keys", HSPZ_FIELD_BYTES, OPTIONAL, AT(payloads[0]), 0, 0},
+        [SEQUENCE] = {"sequence", HSPZ_FIELD_BYTES, OPTIONAL, AT(sequence), 0, 0},
         {"filter", HSPZ_FIELD_TEXT, REQUIRED, AT(p.filter), NAME_RANGE},
         {"answer", HSPZ_FIELD_TEXT, OPTIONAL, AT(answer), 0, HSPZ_NAME_BYTES_LIMIT},
         {"deadline_ms", HSPZ_FIELD_UINT, OPTIONAL, AT(p.deadline_ms), ANY_UINT},
         {"priority", HSPZ_FIELD_UINT, OPTIONAL, AT(p.priority), 0, HSPZ_PRIORITY_LIMIT},
+        {"transport", HSPZ_FIELD_TEXT, OPTIONAL, AT(transport), NAME_RANGE},
     };
 #undef AT
     static const struct hspz_fields fields = {"the parameters", rows, COUNT(rows), false};
-    uint32_t seen;
+    uint32_t seen = 0;
     HSPZ_REQUIRE(hspz_filter_takes_keys(method));
     enum hspz_status status = hspz_fields_decode(&fields, params, &map, &seen, err);
+    const bool given[3] = {true, hspz_fields_has(seen, VALUES), hspz_fields_has(seen, COUNTS)};
     if (status == HSPZ_OK) {
-        status = choose_keys(method, &map.p, map.sequence, hspz_fields_has(seen, KEYS),
+        status = choose_keys(method, &map.p, hspz_fields_has(seen, KEYS),
                              hspz_fields_has(seen, SEQUENCE), err);
     }
     if (status == HSPZ_OK) {
-        status = check_bins(method, &map.p, hspz_fields_has(seen, VALUES),
-                            hspz_fields_has(seen, COUNTS), err);
+        map.payloads[0] = map.p.sequence ? map.sequence : map.payloads[0];
+        status = take_payloads(&map.p, map.payloads, given, err);
+    }
+    if (status == HSPZ_OK) {
+        status = check_bins(method, &map.p, given[1], given[2], err);
+    }
+    if (status == HSPZ_OK) {
+        status = hspz_transport_decode(map.transport, &map.p.shm, err);
     }
     if (status == HSPZ_OK) {
         status = find_answer(method, map.answer, &map.p.answer, err);
@@ -173,18 +200,27 @@ enum hspz_status
 hspz_filter_enumerate_decode(const struct hspz_node *params,
                              struct hspz_filter_enumerate_params *out, struct hspz_error *err)
 {
-#define AT(member) offsetof(struct hspz_filter_enumerate_params, member)
+    struct enumerate_map {
+        struct hspz_filter_enumerate_params p;
+        struct hspz_text transport;
+    } map = {.p = {.priority = HSPZ_PRIORITY_DEFAULT}};
+#define AT(member) offsetof(struct enumerate_map, member)
     static const struct hspz_field rows[] = {
-        {"filter", HSPZ_FIELD_TEXT, REQUIRED, AT(filter), NAME_RANGE},
-        {"deadline_ms", HSPZ_FIELD_UINT, OPTIONAL, AT(deadline_ms), ANY_UINT},
-        {"priority", HSPZ_FIELD_UINT, OPTIONAL, AT(priority), 0, HSPZ_PRIORITY_LIMIT},
+        {"filter", HSPZ_FIELD_TEXT, REQUIRED, AT(p.filter), NAME_RANGE},
+        {"deadline_ms", HSPZ_FIELD_UINT, OPTIONAL, AT(p.deadline_ms), ANY_UINT},
+        {"priority", HSPZ_FIELD_UINT, OPTIONAL, AT(p.priority), 0, HSPZ_PRIORITY_LIMIT},
+        {"transport", HSPZ_FIELD_TEXT, OPTIONAL, AT(transport), NAME_RANGE},
     };
 #undef AT
     static const struct hspz_fields fields = {"filter.enumerate's parameters", rows, COUNT(rows),
                                               false};
     uint32_t seen;
-    *out = (struct hspz_filter_enumerate_params){.priority = HSPZ_PRIORITY_DEFAULT};
-    return hspz_fields_decode(&fields, params, out, &seen, err);
+    enum hspz_status status = hspz_fields_decode(&fields, params, &map, &seen, err);
+    if (status == HSPZ_OK) {
+        status = hspz_transport_decode(map.transport, &map.p.shm, err);
+    }
+    *out = map.p;
+    return status;
 }
 
 enum hspz_status

@@ -41,16 +41,30 @@ hspz_filter_keys_encode(struct hspz_writer *w, uint32_t id, enum hspz_method met
     const struct hspz_filter_keys_params *p = params;
     HSPZ_REQUIRE(hspz_filter_takes_keys(method));
     const bool answered = p->answer != standard_answer(method);
+    const bool values = p->placed ? p->values.len > 0 : p->values.bytes != NULL;
+    const bool counts = p->placed ? p->counts.len > 0 : p->counts.bytes != NULL;
     hspz_put_begin(w, id, method,
                    2u + answered + (p->deadline_ms != 0) + (p->priority != HSPZ_PRIORITY_DEFAULT) +
-                       (p->values.bytes != NULL) + (p->counts.bytes != NULL));
+                       p->shm + values + counts);
     hspz_put_text(w, "filter", p->filter);
     if (answered) {
         hspz_write_key_str(w, "answer", hspz_filter_answer_name(p->answer));
     }
     hspz_put_uint_if(w, "deadline_ms", p->deadline_ms, 0);
     hspz_put_uint_if(w, "priority", p->priority, HSPZ_PRIORITY_DEFAULT);
-    hspz_filter_more_encode(w, p->sequence ? "sequence" : "keys", p->keys.len);
+    if (p->shm) {
+        hspz_write_key_str(w, "transport", "shm");
+    }
+    hspz_write_str(w, p->sequence ? "sequence" : "keys");
+    hspz_put_payload(w, p->placed, p->keys_at, p->keys.len);
+    if (p->placed && values) {
+        hspz_write_str(w, "values");
+        hspz_put_payload(w, true, p->values_at, p->values.len);
+    }
+    if (p->placed && counts) {
+        hspz_write_str(w, "counts");
+        hspz_put_payload(w, true, p->counts_at, p->counts.len);
+    }
 }
 
 void
@@ -65,10 +79,14 @@ hspz_filter_enumerate_encode(struct hspz_writer *w, uint32_t id,
                              const struct hspz_filter_enumerate_params *params)
 {
     hspz_put_begin(w, id, HSPZ_METHOD_FILTER_ENUMERATE,
-                   1u + (params->deadline_ms != 0) + (params->priority != HSPZ_PRIORITY_DEFAULT));
+                   1u + (params->deadline_ms != 0) + (params->priority != HSPZ_PRIORITY_DEFAULT) +
+                       params->shm);
     hspz_put_text(w, "filter", params->filter);
     hspz_put_uint_if(w, "deadline_ms", params->deadline_ms, 0);
     hspz_put_uint_if(w, "priority", params->priority, HSPZ_PRIORITY_DEFAULT);
+    if (params->shm) {
+        hspz_write_key_str(w, "transport", "shm");
+    }
 }
 
 void
@@ -108,7 +126,8 @@ hspz_answers_encode(struct hspz_writer *w, const struct hspz_answers_head *head)
     hspz_write_key_str(w, "answer", hspz_filter_answer_name(head->answer));
     hspz_write_key_uint(w, "first", head->first);
     hspz_write_key_uint(w, "count", head->count);
-    hspz_write_bin_header(w, hspz_filter_answer_bytes(head->answer, head->count));
+    hspz_put_payload(w, head->placed, head->offset,
+                     (size_t)hspz_filter_answer_bytes(head->answer, head->count));
 }
 
 void
@@ -122,5 +141,5 @@ hspz_entries_encode(struct hspz_writer *w, const struct hspz_entries_head *head)
     hspz_write_key_uint(w, "job", head->job);
     hspz_write_key_uint(w, "first", head->first);
     hspz_write_key_uint(w, "count", head->count);
-    hspz_write_bin_header(w, head->count * HSPZ_ENTRY_BYTES);
+    hspz_put_payload(w, head->placed, head->offset, (size_t)head->count * HSPZ_ENTRY_BYTES);
 }

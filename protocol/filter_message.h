@@ -43,6 +43,9 @@ struct hspz_filter_keys_params {
     bool sequence;           /* keys are bases: key i is the k-mer that begins with base i */
     struct hspz_span values; /* inserts only: as many u64; none: 0 each */
     struct hspz_span counts; /* insert and decrement only: as many u64; none: once each */
+    bool shm;                /* `transport`: answers come through shared memory */
+    bool placed; /* keys, values and counts are in shared memory: they have lengths and no bytes, */
+    uint64_t keys_at, values_at, counts_at; /* and begin there */
 };
 bool hspz_filter_takes_keys(enum hspz_method method);
 uint64_t hspz_filter_key_count(const struct hspz_filter_keys_params *params);
@@ -51,6 +54,7 @@ struct hspz_filter_enumerate_params {
     struct hspz_text filter; /* required */
     uint64_t deadline_ms;
     uint64_t priority;
+    bool shm; /* `transport`: entries come through shared memory */
 };
 
 struct hspz_filter_merge_params {
@@ -90,7 +94,7 @@ void hspz_filter_create_encode(struct hspz_writer *w, uint32_t id,
                                const struct hspz_filter_create_params *params);
 /* Up to the header of the bin of keys or of the sequence, whose bytes follow on the wire; then, for
  * values and for counts if there are any (bytes not NULL), hspz_filter_more_encode and their bytes.
- */
+ * Of placed ones (values and counts, if any, have a length) all. */
 void hspz_filter_keys_encode(struct hspz_writer *w, uint32_t id, enum hspz_method method,
                              const struct hspz_filter_keys_params *params);
 void hspz_filter_more_encode(struct hspz_writer *w, const char *key, size_t bytes);
@@ -109,8 +113,11 @@ struct hspz_answers_head {
     uint32_t job;
     enum hspz_filter_answer answer;
     uint64_t first, count;
+    bool placed;     /* the payload is in shared memory, */
+    uint64_t offset; /* from here on */
 };
-/* Up to and including the bin header; hspz_filter_answer_bytes follow on the wire. */
+/* Up to and including the bin header; hspz_filter_answer_bytes follow on the wire, unless they are
+ * placed. Decoded, a placed payload has a length and no bytes. */
 void hspz_answers_encode(struct hspz_writer *w, const struct hspz_answers_head *head);
 HSPZ_MUST_USE enum hspz_status hspz_answers_decode(const struct hspz_node *params,
                                                    struct hspz_answers_head *out,
@@ -123,6 +130,8 @@ HSPZ_MUST_USE enum hspz_status hspz_answers_decode(const struct hspz_node *param
 struct hspz_entries_head {
     uint32_t job;
     uint64_t first, count;
+    bool placed; /* as of answers */
+    uint64_t offset;
 };
 void hspz_entries_encode(struct hspz_writer *w, const struct hspz_entries_head *head);
 HSPZ_MUST_USE enum hspz_status hspz_entries_decode(const struct hspz_node *params,

@@ -35,15 +35,16 @@ hspz_filter_answer_bytes(enum hspz_filter_answer answer, uint64_t count)
     }
 }
 
-/* The map and the bin of a notification. */
+/* The payload of a notification of a map and of that. */
 static enum hspz_status
-open_part(const char *name, const struct hspz_node *params, struct hspz_span *payload,
+open_part(const char *name, const struct hspz_node *params, struct hspz_payload *payload,
           struct hspz_error *err)
 {
-    if (hspz_node_count(params) != 2 || !hspz_node_bin(hspz_node_at(params, 1), payload)) {
-        return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "%s: wanted a map and a bin", name);
+    static const struct hspz_field row = {"the payload", HSPZ_FIELD_BYTES, REQUIRED, 0, 0, 0};
+    if (hspz_node_count(params) != 2) {
+        return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "%s: wanted a map and a payload", name);
     }
-    return HSPZ_OK;
+    return hspz_field_decode(&row, hspz_node_at(params, 1), payload, err);
 }
 
 static enum hspz_status
@@ -71,7 +72,7 @@ hspz_answers_decode(const struct hspz_node *params, struct hspz_answers_head *ou
     };
 #undef AT
     static const struct hspz_fields fields = {"answers", rows, COUNT(rows), true};
-    struct hspz_span bytes = {0};
+    struct hspz_payload bytes = {0};
     uint32_t seen;
     enum hspz_status status = open_part("answers", params, &bytes, err);
     if (status == HSPZ_OK) {
@@ -89,11 +90,13 @@ hspz_answers_decode(const struct hspz_node *params, struct hspz_answers_head *ou
         return hspz_field_not_one_of("answer", map.answer, "\"bitmap\", \"array\" or \"both\"",
                                      err);
     }
-    if (bytes.len != hspz_filter_answer_bytes(map.head.answer, map.head.count)) {
-        return wrong_size("answers", bytes.len, err);
+    if (bytes.span.len != hspz_filter_answer_bytes(map.head.answer, map.head.count)) {
+        return wrong_size("answers", bytes.span.len, err);
     }
+    map.head.placed = bytes.placed;
+    map.head.offset = bytes.offset;
     *out = map.head;
-    *payload = bytes;
+    *payload = bytes.span;
     return HSPZ_OK;
 }
 
@@ -110,18 +113,20 @@ hspz_entries_decode(const struct hspz_node *params, struct hspz_entries_head *ou
 #undef AT
     static const struct hspz_fields fields = {"entries", rows, COUNT(rows), true};
     struct hspz_entries_head head = {0};
-    struct hspz_span bytes = {0};
+    struct hspz_payload bytes = {0};
     uint32_t seen;
     enum hspz_status status = open_part("entries", params, &bytes, err);
     if (status == HSPZ_OK) {
         status = hspz_fields_decode(&fields, hspz_node_at(params, 0), &head, &seen, err);
     }
-    if (status == HSPZ_OK && bytes.len != head.count * HSPZ_ENTRY_BYTES) {
-        status = wrong_size("entries", bytes.len, err);
+    if (status == HSPZ_OK && bytes.span.len != head.count * HSPZ_ENTRY_BYTES) {
+        status = wrong_size("entries", bytes.span.len, err);
     }
     if (status == HSPZ_OK) {
+        head.placed = bytes.placed;
+        head.offset = bytes.offset;
         *out = head;
-        *payload = bytes;
+        *payload = bytes.span;
     }
     return status;
 }

@@ -16,6 +16,7 @@ import unittest
 import msgpack
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from filter_stub import FilterStub  # noqa: E402
 from stub import Index, Stub  # noqa: E402
 
 CLIENT = os.path.join(os.environ["HSPZ_BUILD"], "client", "hspz-client")
@@ -94,6 +95,75 @@ class ShmStub(Stub):
                 params["query"]["bases"] = data
         return super().discover(Placing(peer, self) if self.transport == "shm" else peer, job,
                                 params)
+
+
+class ShmFilterStub(ShmStub, FilterStub):
+    """Requests about filters, with keys and answers in shared memory where the client asks for that."""
+
+    def __init__(self, *args, **more):
+        self.seen = []  # of each request about keys: its transport, the keys of it that were placed
+        super().__init__(*args, **more)
+
+    def answer(self, peer, message):
+        if message[0] == 2 or not message[2].startswith("filter."):
+            return super().answer(peer, message)
+        params = message[3][0]
+        shm = params.pop("transport", "stream") == "shm"
+        placed = sorted(key for key in ("keys", "values", "counts") if isinstance(params.get(key), dict))
+        for key in placed:
+            params[key] = os.pread(self.input, params[key]["length"], params[key]["offset"])
+        self.seen.append((message[2][7:], shm, placed))
+        return super().answer(Placing(peer, self) if shm else peer, message)
+
+
+class ShmFilterTest(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="hspz-shm-")
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.keys = os.path.join(self.dir, "keys")
+        with open(self.keys, "wb") as file:
+            file.write(random.Random(3).randbytes(8 * 3000))
+
+    def run_client(self, *args, status=0, **faults):
+        """What the last of some commands says."""
+        with ShmFilterStub(os.path.join(self.dir, "s.sock"), **faults) as server:
+            for command in (["create", "f", "--kind", "gqf", "--capacity", "9000"],
+                            ["insert", "f", self.keys, "--raw"], list(args)):
+                done = subprocess.run([CLIENT, "--server", server.address, "--timeout", "5", "filter"] + command,
+                                      capture_output=True, timeout=60, check=False)
+                if done.returncode:
+                    break
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertTrue(server.served.wait(20))
+        return done, server
+
+    def test_keys_and_answers_go_through_shared_memory(self):
+        for command in (["count", "f", self.keys, "--raw"], ["query", "f", self.keys, "--raw"], ["enumerate", "f"]):
+            plain, server = self.run_client(*command, refuse_shm="unsupported")
+            self.assertEqual({shm for _, shm, _ in server.seen}, {False})
+            done, server = self.run_client(*command)
+            self.assertEqual(done.stdout, plain.stdout)
+            self.assertGreater(len(done.stdout), 24000)
+            name = command[0]
+            self.assertEqual(server.seen[1:], [
+                ("insert", True, ["keys"]), (name, True, [] if name == "enumerate" else ["keys"])])
+            # Each place was given back, in order, once.
+            self.assertGreater(len(server.freed), 40)
+            last = server.freed[-(server.parts_sent):]
+            self.assertEqual(last, [PLACE * i for i in range(server.parts_sent)])
+
+    def test_small_calls_do_not_ask_for_it(self):
+        with open(self.keys, "wb") as file:
+            file.write(bytes(800))
+        _, server = self.run_client("count", "f", self.keys, "--raw")
+        self.assertNotIn("shm.open", [m[2] for m in server.requests])
+
+    def test_places_outside_the_ring_end_it(self):
+        for place in ((RING, 8), (RING - 7, 8), (2**64 - 8, 8)):
+            done, _ = self.run_client("count", "f", self.keys, "--raw", status=1, place=place)
+            self.assertIn(b"outside the shared memory", done.stderr)
+        done, _ = self.run_client("count", "f", self.keys, "--raw", status=1, place=(0, 2**63))
+        self.assertIn(b"not what its count says", done.stderr)
 
 
 class ShmClientTest(unittest.TestCase):

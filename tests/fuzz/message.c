@@ -82,18 +82,18 @@ encode_keys(enum hspz_method method, const struct hspz_filter_keys_params *param
     bool answerable;
     hspz_writer_init(&w);
     hspz_filter_keys_encode(&w, 1, method, p);
-    uint8_t *bytes = malloc(w.len + p->keys.len + 2 * (p->keys.len + 16));
+    uint8_t *bytes = malloc(w.len + (p->placed ? 0 : 3 * p->keys.len) + 32);
     REQUIRE(bytes != NULL);
     size_t len = 0;
     const struct hspz_span bins[3] = {p->keys, p->values, p->counts};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < (p->placed ? 1 : 3); i++) {
         if (i > 0 && bins[i].bytes != NULL) {
             hspz_filter_more_encode(&w, i == 1 ? "values" : "counts", bins[i].len);
         }
         memcpy(bytes + len, w.bytes, w.len);
         len += w.len;
         w.len = 0;
-        if (bins[i].len > 0) {
+        if (bins[i].len > 0 && !p->placed) {
             memcpy(bytes + len, bins[i].bytes, bins[i].len);
             len += bins[i].len;
         }
@@ -105,6 +105,9 @@ encode_keys(enum hspz_method method, const struct hspz_filter_keys_params *param
     REQUIRE(again.answer == p->answer && again.deadline_ms == p->deadline_ms &&
             again.priority == p->priority && again.keys.len == p->keys.len &&
             again.values.len == p->values.len && again.counts.len == p->counts.len &&
+            again.shm == p->shm && again.placed == p->placed && again.keys_at == p->keys_at &&
+            (p->values.len == 0 || again.values_at == p->values_at) &&
+            (p->counts.len == 0 || again.counts_at == p->counts_at) &&
             again.filter.len == p->filter.len);
     hspz_doc_destroy(&doc);
     free(bytes);

@@ -179,7 +179,10 @@ encode_keys(const struct block *b, struct hspz_writer *w, struct message_bytes *
     struct hspz_filter_keys_params p;
     CHECKED(hspz_filter_keys_decode(b->message.method, b->message.params, &p, err));
     hspz_filter_keys_encode(w, b->message.id, b->message.method, &p);
-    write_payload(w, out, p.keys);
+    write_payload(w, out, p.placed ? (struct hspz_span){0} : p.keys);
+    if (p.placed) {
+        return;
+    }
     if (p.values.bytes != NULL) {
         hspz_filter_more_encode(w, "values", p.values.len);
         write_payload(w, out, p.values);
@@ -421,9 +424,11 @@ encode_filter_part(const struct block *b, struct hspz_writer *w, struct message_
     if (strcmp(b->info, "notification answers") == 0) {
         CHECKED(hspz_answers_decode(b->message.params, &answers, &payload, err));
         hspz_answers_encode(w, &answers);
+        payload.len = answers.placed ? 0 : payload.len;
     } else if (strcmp(b->info, "notification entries") == 0) {
         CHECKED(hspz_entries_decode(b->message.params, &entries, &payload, err));
         hspz_entries_encode(w, &entries);
+        payload.len = entries.placed ? 0 : payload.len;
     } else {
         return false;
     }

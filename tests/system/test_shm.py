@@ -12,6 +12,105 @@ from shm_peer import ShmPeer
 from test_columns import read_columns
 
 
+def pack(words):
+    return struct.pack("<%dQ" % len(words), *words)
+
+
+class FilterTest(hspz_test.TestCase):
+    """Keys and answers: those of the stream, wherever they are."""
+
+    def setUp(self):
+        super().setUp()
+        self.rng = random.Random(32)
+
+    def answers(self, peer, method, **params):
+        number = peer.request("filter." + method, params)
+        peer.notices = []
+        result = peer.result(number)
+        numbers, bits, at = b"", [], 0
+        for _, name, (head, data) in peer.notices:
+            self.assertIn(name, ("answers", "entries"))
+            self.assertEqual((head["job"], head["first"]), (number, at))
+            at, answer = at + head["count"], head.get("answer", "entries")
+            size = {"entries": 24, "bitmap": 0}.get(answer, 8) * head["count"]
+            numbers += data[:size]
+            bits += [data[size + i // 8] >> i % 8 & 1 for i in range(head["count"])
+                     if answer in ("bitmap", "both")]
+        del result["timings"]
+        return result, numbers, bits
+
+    def placed(self, peer, params):
+        """The same with its payloads in the input, in any order."""
+        params, at = dict(params), 5
+        for key in ("counts", "keys", "sequence", "values"):
+            if key in params:
+                params[key] = peer.put(params[key], at)
+                at += params[key]["length"] + 3
+        return params
+
+    def calls(self):
+        keys = [self.rng.getrandbits(64) for _ in range(30000)]
+        asked = pack(keys[:20000] + [self.rng.getrandbits(64) for _ in range(10001)])
+        values = pack([self.rng.getrandbits(8) for _ in keys])
+        counts = pack([1 + self.rng.randrange(5) for _ in keys])
+        yield "tcf", [("insert", {"keys": pack(keys), "values": values}),
+                      ("query", {"keys": asked, "answer": "both"}), ("delete", {"keys": pack(keys[::3])}),
+                      ("insert_if_absent", {"keys": asked, "values": pack([7] * 30001), "answer": "array"}),
+                      ("query", {"keys": b""}), ("enumerate", {})]
+        yield "gqf", [("insert", {"keys": pack(keys), "values": values, "counts": counts, "answer": "none"}),
+                      ("count", {"keys": asked}), ("decrement", {"keys": pack(keys[::2]), "counts": pack([1] * 15000)}),
+                      ("query", {"keys": asked}), ("enumerate", {})]
+        yield "counter", [("insert", {"sequence": bases(self.rng, 40000).encode()}),
+                          ("count", {"sequence": bases(self.rng, 30000).encode()}), ("enumerate", {})]
+
+    def test_answers_are_the_same_wherever_keys_and_they_are(self):
+        daemon = self.daemon("--part-bytes", "64K", "--parts-per-connection", "2", threads=2)
+        with daemon.peer() as plain, ShmPeer(daemon.path) as peer:
+            for kind, calls in self.calls():
+                more = {"k": 9} if kind == "counter" else {"value_bits": 8, "slot_bits": 32}
+                ways = [("stream", False), ("stream", True), ("shm", False), ("shm", True)]
+                for i, _ in enumerate(ways):
+                    peer.call("filter.create", dict(more, filter="%s%d" % (kind, i), kind=kind,
+                                                    capacity=40000, seed=3))
+                for method, params in calls:
+                    found = []
+                    for i, (transport, placed) in enumerate(ways):
+                        here = self.placed(peer, params) if placed else params
+                        found.append(self.answers(peer, method, filter="%s%d" % (kind, i), transport=transport,
+                                                  **here))
+                    for other in found[1:]:
+                        self.assertEqual(other, found[0], (kind, method))
+                    if params and next(iter(params.values())) and params.get("answer") != "none":
+                        self.assertGreater(len(found[0][1]) + len(found[0][2]), 3000)
+            counted = plain.call("stats")["shm"]
+            self.assertGreater(counted["parts"], 30)
+            self.assertGreater(counted["bytes_in"], 2000000)
+            self.assertEqual(peer.kept, [])
+        daemon.stop()
+
+    def test_the_client_sends_large_calls_through_memory(self):
+        daemon = self.daemon("--part-bytes", "64K", "--listen", "127.0.0.1:0")
+        keys = self.file("keys", pack([self.rng.getrandbits(64) for _ in range(60000)]))
+        few = self.file("few", pack([1, 2, 3]))
+        out = []
+        for server in (daemon.server, "tcp:127.0.0.1:%d" % daemon.port()):
+            name = server[:3]
+            hspz_test.client("filter", "create", name, "--kind", "tcf", "--capacity", "100000", server=server, check=0)
+            out.append([])
+            for command, file in (("query", few), ("insert", keys), ("count", keys), ("query", keys)):
+                with daemon.peer() as plain:
+                    before = plain.call("stats")["shm"]
+                    out[-1].append(hspz_test.client("filter", command, name, file, "--raw", server=server, check=0).stdout)
+                    after = plain.call("stats")["shm"]
+                large = file == keys and server == daemon.server
+                self.assertEqual(after["bytes_in"] - before["bytes_in"], 480000 if large else 0)
+                self.assertEqual(after["parts"] > before["parts"], large)
+                self.assertEqual(after["opened"] - before["opened"], large)
+        self.assertEqual(out[0], out[1])
+        self.assertGreater(len(out[0][-1]), 480000)
+        daemon.stop()
+
+
 class ShmTest(hspz_test.TestCase):
     def setUp(self):
         super().setUp()
@@ -121,8 +220,6 @@ class ShmTest(hspz_test.TestCase):
         with self.share(daemon) as first, self.share(daemon, share=False) as second:
             self.assert_code(second.error("shm.open"), "quota_exceeded", "1 segments")
             self.assertEqual(second.discover("ref", **job)[1], want)
-            self.assert_code(second.error("discover", job, index="ref", transport="shm"),
-                             "bad_request")
             self.assert_code(second.error("discover", dict(job, index="ref", transport="shm")),
                              "bad_request", "no shared memory")
             self.assert_code(first.error("shm.open"), "bad_request", "already")

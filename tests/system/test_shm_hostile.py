@@ -38,7 +38,9 @@ for attempt in (lambda: os.open("/proc/self/fd/%d" % fd, os.O_RDWR),
 """
 
 
-class HostileTest(hspz_test.TestCase):
+class Scene(hspz_test.TestCase):
+    """A daemon, and a neighbour whose jobs have to be right whatever others do."""
+
     def setUp(self):
         super().setUp()
         rng = random.Random(41)
@@ -64,19 +66,6 @@ class HostileTest(hspz_test.TestCase):
         _, data, _ = self.neighbour.discover("ref", transport="shm", query={"bases": place})
         self.assert_same_anchors(data, self.want)
 
-    def begin(self, daemon, **params):
-        """A peer with a job that has lent it all parts it may have."""
-        peer = ShmPeer(daemon.path)
-        self.addCleanup(peer.close)
-        peer.keep = True
-        peer.job = peer.request("discover", dict(OUT, index="ref", query=self.heavy, **params))
-        while len(peer.kept) < 3:
-            peer.notices.append(peer.receive())
-            if peer.notices[-1][0] == 1 and "deadline_ms" in params:  # over before it was begun
-                return self.begin(daemon, deadline_ms=2 * params["deadline_ms"])
-        self.assertEqual(len(set(peer.kept)), 3)
-        return peer
-
     def expect_ended(self, peer, *words):
         """The server says why, with id 0, and closes."""
         try:
@@ -89,6 +78,29 @@ class HostileTest(hspz_test.TestCase):
             self.fail("closed without a word")
         self.assertTrue(peer.closed())
         self.neighbour_is_well()
+
+    @staticmethod
+    def scribble(fd, size, stop):
+        rng = random.Random(3)
+        noise = rng.randbytes(1 << 16) + b"\xff" * 4096 + bytes(4096)
+        while not stop.is_set():
+            start = rng.randrange(len(noise) - 4096)
+            os.pwrite(fd, noise[start:start + rng.randrange(1, 4096)], rng.randrange(size - 4096))
+
+
+class HostileTest(Scene):
+    def begin(self, daemon, **params):
+        """A peer with a job that has lent it all parts it may have."""
+        peer = ShmPeer(daemon.path)
+        self.addCleanup(peer.close)
+        peer.keep = True
+        peer.job = peer.request("discover", dict(OUT, index="ref", query=self.heavy, **params))
+        while len(peer.kept) < 3:
+            peer.notices.append(peer.receive())
+            if peer.notices[-1][0] == 1 and "deadline_ms" in params:  # over before it was begun
+                return self.begin(daemon, deadline_ms=2 * params["deadline_ms"])
+        self.assertEqual(len(set(peer.kept)), 3)
+        return peer
 
     def test_lies_about_what_is_given_back_end_the_connection(self):
         daemon = self.start()
@@ -234,14 +246,6 @@ class HostileTest(hspz_test.TestCase):
             self.neighbour_is_well()
         daemon.stop()
 
-    @staticmethod
-    def scribble(fd, size, stop):
-        rng = random.Random(3)
-        noise = rng.randbytes(1 << 16) + b"\xff" * 4096 + bytes(4096)
-        while not stop.is_set():
-            start = rng.randrange(len(noise) - 4096)
-            os.pwrite(fd, noise[start:start + rng.randrange(1, 4096)], rng.randrange(size - 4096))
-
     def test_garbage_written_to_the_input_while_it_is_read_is_one_request_or_another(self):
         daemon = self.start()
         rng = random.Random(5)
@@ -333,6 +337,184 @@ class HostileTest(hspz_test.TestCase):
         self.assertTrue(poll(lambda: daemon.fds() <= fds + 2 * 2))
         if not hspz_test.SANITIZED:
             self.assertLess(daemon.rss_mib(), rss + 8)
+        daemon.stop()
+
+
+class KeysTest(Scene):
+    """The same of keys and answers, by requests about filters that others use as well."""
+
+    KEYS = 60000  # whose counts fill seven parts of 64K
+
+    def start(self, *args, **more):
+        daemon = super().start(*args, **more)
+        rng = random.Random(6)
+        self.keys = [rng.getrandbits(64) for _ in range(self.KEYS)]
+        self.neighbour.call("filter.create", filter="f", kind="gqf", capacity=4 * self.KEYS, slot_bits=64)
+        self.neighbour.call("filter.insert", filter="f", keys=self.pack(self.keys), answer="none")
+        return daemon
+
+    @staticmethod
+    def pack(words):
+        return struct.pack("<%dQ" % len(words), *words)
+
+    def neighbour_is_well(self):
+        super().neighbour_is_well()
+        place = self.neighbour.put(self.pack(self.keys))
+        self.neighbour.notices = []
+        result = self.neighbour.call("filter.count", filter="f", keys=place, transport="shm")
+        counts = b"".join(n[2][1] for n in self.neighbour.notices)
+        self.assertEqual((len(counts), result["yes"]), (8 * self.KEYS, self.KEYS))
+        self.assertTrue(all(struct.unpack("<%dQ" % self.KEYS, counts)))
+
+    def begin(self, daemon, method="filter.count", **more):
+        """A peer that has all parts of its ring, and a job that is not at its end."""
+        peer = ShmPeer(daemon.path)
+        self.addCleanup(peer.close)
+        peer.keep = True
+        params = dict(more, filter="f", transport="shm")
+        if method != "filter.enumerate":
+            params["keys"] = peer.put(self.pack(self.keys))
+        peer.job = peer.request(method, params)
+        while len(peer.kept) < 3:
+            peer.notices.append(peer.receive())
+        return peer
+
+    def test_lies_about_what_is_given_back_end_the_connection(self):
+        daemon = self.start()
+        for method in ("filter.count", "filter.enumerate"):
+            for wrong in ([1], [3 * 65536], [2**64 - 65536], None):
+                with self.subTest(method=method, wrong=wrong):
+                    peer = self.begin(daemon, method)
+                    peer.free(*(wrong or 2 * peer.kept[:1]))
+                    self.expect_ended(peer, "no part at")
+        daemon.stop()
+
+    def test_who_keeps_answers_holds_nobody_up(self):
+        """No lock is held while they are kept: others read, and write."""
+        daemon = self.start("--write-timeout-ms", "4000")
+        kept = [self.begin(daemon), self.begin(daemon, answer="both")]
+        for _ in range(3):
+            self.neighbour_is_well()
+            self.neighbour.call("filter.insert", filter="f", keys=self.pack([1, 2, 3]), answer="none")
+        late = self.begin(daemon, deadline_ms=1500)
+        self.assert_code(late.response(late.job)[0], "deadline_exceeded")
+        ended = self.begin(daemon)
+        self.assertTrue(ended.call("cancel", job=ended.job)["found"])
+        self.assert_code(ended.response(ended.job)[0], "cancelled")
+        for peer in kept + [late, ended]:
+            self.assertTrue(peer.closed(15))
+        self.assertIn("gives no part back", daemon.log())
+        self.neighbour_is_well()
+        daemon.stop()
+
+    def test_one_that_dies_leaves_its_memory_cleared(self):
+        daemon = self.start()
+        for method in ("filter.count", "filter.enumerate", "filter.decrement"):
+            with self.subTest(method):
+                peer = self.begin(daemon, "filter.count")
+                if method == "filter.decrement":
+                    # With keys that are not yet read.
+                    peer.request(method, filter="f", keys=peer.put(self.pack(range(10**9, 10**9 + 9000))))
+                ring = mmap.mmap(peer.ring_fd, peer.ring_bytes, prot=mmap.PROT_READ)
+                kept = os.dup(peer.input_fd)
+                self.assertTrue(any(ring[:65536]))
+                peer.close()
+                self.assertTrue(poll(lambda: not any(ring[:65536])))
+                self.assertTrue(poll(lambda: os.pread(kept, 600, 0) == bytes(600)))
+                ring.close()
+                os.close(kept)
+                self.neighbour_is_well()
+        self.assertTrue(poll(lambda: self.neighbour.call("stats")["shm"]["rings"] == 1))
+        daemon.stop()
+
+    def test_places_outside_the_input_are_refused_by_name(self):
+        daemon = self.start()
+        good = {"offset": 0, "length": 8}
+        with ShmPeer(daemon.path) as peer:
+            room = peer.input_bytes
+            for offset, length in ((room, 8), (room - 7, 8), (0, room + 8), (2**64 - 8, 8),
+                                   (2**64 - 8, 16), (8, 2**63), (0, 2**64 - 8)):
+                place = {"offset": offset, "length": length}
+                for params in ({"keys": place}, {"sequence": place}):
+                    # Of too many keys it is that which is told.
+                    error = peer.error("filter.insert", dict(params, filter="f"))
+                    self.assertIn(error["code"], ("bad_request", "too_large"))
+                    if length == 8:
+                        self.assertIn("not within the input", error["message"])
+                for key in ("values", "counts"):
+                    error = peer.error("filter.insert", {"filter": "f", key: place,
+                                                         "keys": dict(good, length=length)})
+                    self.assertIn(error["code"], ("bad_request", "too_large"))
+            for params in ({"keys": {"offset": 0}}, {"keys": dict(good, length=12)},
+                           {"keys": good, "values": bytes(8)}, {"keys": bytes(8), "counts": good},
+                           {"keys": good, "counts": dict(good, length=16)}, {"keys": 5}, {"keys": None}):
+                self.assert_code(peer.error("filter.insert", dict(params, filter="f")), "bad_request")
+            for method, params in (("filter.count", {"keys": b""}), ("filter.enumerate", {})):
+                self.assert_code(peer.error(method, dict(params, filter="f", transport="smoke")), "bad_request",
+                                 "stream")
+        with daemon.peer() as plain:
+            for method, params in (("filter.count", {"keys": good}), ("filter.enumerate", {"transport": "shm"}),
+                                   ("filter.count", {"keys": b"", "transport": "shm"})):
+                self.assert_code(plain.error(method, dict(params, filter="f")), "bad_request",
+                                 "no shared memory")
+        self.neighbour_is_well()
+        daemon.stop()
+
+    def test_what_is_copied_counts_as_held_and_is_given_back(self):
+        user = {"name": "me", "uids": os.geteuid(), "max_queued_bytes": "900K"}
+        daemon = self.start(config={"tenants": [user]})
+        with ShmPeer(daemon.path) as peer:
+            place = peer.put(bytes(1 << 20))
+            for _ in range(5):
+                self.assert_code(peer.error("filter.count", filter="f", keys=place), "too_large")
+                self.assertEqual(peer.call("filter.count", filter="f", keys=dict(place, length=720000))["keys"],
+                                 90000)
+        self.neighbour_is_well()
+        daemon.stop()
+
+    def test_garbage_written_while_keys_are_read_is_one_request_or_another(self):
+        daemon = self.start()
+        with ShmPeer(daemon.path) as peer:
+            stop = threading.Event()
+            size = 24 * 8000
+            scribbler = threading.Thread(target=self.scribble, args=(peer.input_fd, size, stop))
+            scribbler.start()
+            peer.call("filter.create", filter="g", kind="gqf", capacity=10**6, slot_bits=64)
+            try:
+                for i in range(30):
+                    keys, counts = peer.put(self.pack([1] * 8000)), peer.put(self.pack([1] * 8000), 64000)
+                    error, result = peer.response(peer.request("filter.insert", filter="g", keys=keys, counts=counts,
+                                                               transport="shm"))
+                    self.assertTrue(error is None or error["code"] == "bad_request", error)
+                    error, result = peer.response(peer.request("filter.query", filter="f", keys=keys))
+                    self.assertEqual((error, result["keys"]), (None, 8000))
+            finally:
+                stop.set()
+                scribbler.join()
+        self.neighbour_is_well()
+        daemon.stop()
+
+    def test_one_who_may_write_the_ring_spoils_its_own_answers(self):
+        daemon = self.start()
+        with ShmPeer(daemon.path) as peer:
+            os.fchmod(peer.ring_fd, 0o600)
+            writer = os.open("/proc/self/fd/%d" % peer.ring_fd, os.O_RDWR)
+            stop = threading.Event()
+            scribbler = threading.Thread(target=self.scribble, args=(writer, peer.ring_bytes, stop))
+            scribbler.start()
+            try:
+                for i in range(12):
+                    method = ("filter.count", "filter.query", "filter.enumerate")[i % 3]
+                    params = {"transport": "shm", "filter": "f"}
+                    if i % 3 < 2:
+                        params.update(keys=peer.put(self.pack(self.keys)), answer=("both", "array", "bitmap")[i % 2])
+                    result = peer.call(method, params)
+                    self.assertEqual(result.get("keys", result.get("entries")), self.KEYS)
+            finally:
+                stop.set()
+                scribbler.join()
+                os.close(writer)
+        self.neighbour_is_well()
         daemon.stop()
 
 
