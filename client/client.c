@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 /* Opening: connect, hello, and with `wait_ms` the server's health until it is ready. Whatever says
- * "not yet" (nothing listens, the server is going down or still loading) is tried again until the
- * time is over; whatever else is wrong ends it at once. */
+ * "not yet" (nothing listens, the server is full, going down or still loading) is tried again until
+ * the time is over; whatever else is wrong ends it at once. */
 
 #define CONNECT_TIMEOUT_MS 10000u
 #define ANSWER_TIMEOUT_MS 30000u
@@ -18,7 +18,8 @@ static bool
 worth_waiting(enum hspz_status status)
 {
     return status == HSPZ_E_NO_SERVER || status == HSPZ_E_NOT_READY ||
-           status == HSPZ_E_SHUTTING_DOWN || status == HSPZ_E_INCOMPLETE;
+           status == HSPZ_E_SHUTTING_DOWN || status == HSPZ_E_INCOMPLETE ||
+           status == HSPZ_E_QUEUE_FULL;
 }
 
 /* Copies a string of the answer, terminated, behind those already in *at. */

@@ -1,10 +1,14 @@
 #include "daemon/access.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+/* When one without room for its connection may try again. */
+#define RETRY_MS 1000u
 
 #define TO_ALL (1u << HSPZ_ROLE_USER | 1u << HSPZ_ROLE_OPERATOR)
 #define TO_OPERATORS (1u << HSPZ_ROLE_OPERATOR)
@@ -191,6 +195,17 @@ hspz_access_hello(struct hspz_conn *conn, struct hspz_text token, struct hspz_er
                                                  : "this server asks for a token");
     } else {
         status = find_unix(conn, &by, &found, err);
+    }
+    const uint64_t most = conn->service->conn_limit;
+    if (status == HSPZ_OK &&
+        !hspz_tenant_has_room(tenants, found, HSPZ_HELD_CONNECTIONS, 1, most)) {
+        status =
+            hspz_error_set(err, HSPZ_E_QUEUE_FULL,
+                           "%u connections of tenant \"%s\" are open; a quarter of all %" PRIu64
+                           " is kept for tenants that have few (max_connections)",
+                           found->uses, found->settings.name, most);
+        err->has_retry = true;
+        err->retry_ms = RETRY_MS;
     }
     if (status == HSPZ_OK) {
         hspz_tenant_hold(found);

@@ -237,8 +237,12 @@ hspz_conn_charge(struct hspz_conn *conn, uint64_t bytes)
 {
     struct hspz_service *service = conn->service;
     struct hspz_tenant *tenant = conn->tenant;
+    const uint64_t total = service->config->ingest_total;
     enum hspz_status status =
-        check_budget(bytes, service->ingest_bytes, service->config->ingest_total);
+        bytes > hspz_tenants_most(&service->tenants, total) ? HSPZ_E_TOO_LARGE
+        : hspz_tenant_has_room(&service->tenants, tenant, HSPZ_HELD_INGEST, bytes, total)
+            ? HSPZ_OK
+            : HSPZ_E_QUOTA_EXCEEDED;
     if (status == HSPZ_OK && tenant->settings.max_queued_bytes != 0) {
         status = check_budget(bytes, tenant->ingest_bytes, tenant->settings.max_queued_bytes);
     }

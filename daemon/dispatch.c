@@ -537,7 +537,7 @@ request(struct hspz_conn *conn, const struct hspz_message *message, struct hspz_
         return;
     }
     hspz_writer_fini(&w);
-    if (greeting && status == HSPZ_E_UNAUTHORIZED) {
+    if (greeting && (status == HSPZ_E_UNAUTHORIZED || status == HSPZ_E_QUEUE_FULL)) {
         conn->service->stats.connections_refused++;
         hspz_conn_reply_last(conn, id, &err);
     } else if (greeting && status == HSPZ_E_UNSUPPORTED) {

@@ -45,10 +45,13 @@ check_counts(const struct hspz_conn *conn, struct hspz_error *err)
                        tenant->jobs, tenant->settings.name, tenant->settings.max_jobs);
         return try_later(err, HSPZ_E_QUEUE_FULL, tenant->settings.max_jobs, &tenant->pace);
     }
-    if (service->job_count >= config->max_all_jobs) {
+    if (!hspz_tenant_has_room(&service->tenants, tenant, HSPZ_HELD_JOBS, 1, config->max_all_jobs)) {
         hspz_error_set(err, HSPZ_E_QUEUE_FULL,
-                       "%" PRIu64 " jobs are waiting; at most %" PRIu64 " may", service->job_count,
-                       config->max_all_jobs);
+                       "%" PRIu64 " jobs are waiting; at most %" PRIu64 " may%s",
+                       service->job_count, config->max_all_jobs,
+                       service->job_count < config->max_all_jobs
+                           ? ", a quarter of them of tenants that have few"
+                           : "");
         return try_later(err, HSPZ_E_QUEUE_FULL, config->max_all_jobs, &service->pace);
     }
     return HSPZ_OK;
@@ -77,7 +80,8 @@ hspz_conn_job_refuse_bytes(const struct hspz_conn *conn, enum hspz_status status
     const uint64_t most = tenant->settings.max_queued_bytes;
     const uint64_t all = service->config->ingest_total,
                    mine = service->config->ingest_per_connection;
-    const uint64_t least = most != 0 && most < all ? most : all;
+    const uint64_t ever = hspz_tenants_most(&service->tenants, all);
+    const uint64_t least = most != 0 && most < ever ? most : ever;
     const uint64_t limit = mine < least ? mine : least;
     if (status == HSPZ_E_TOO_LARGE) {
         hspz_error_set(err, status,

@@ -213,6 +213,45 @@ hspz_tenants_find(const struct hspz_tenants *tenants, const struct hspz_credenti
     return found;
 }
 
+static uint64_t
+held(const struct hspz_tenant *t, enum hspz_held what)
+{
+    return what == HSPZ_HELD_CONNECTIONS ? t->uses
+           : what == HSPZ_HELD_JOBS      ? t->jobs
+                                         : t->ingest_bytes;
+}
+
+static uint64_t
+count_there(const struct hspz_tenants *tenants)
+{
+    uint64_t count = 0;
+    for (const struct hspz_tenant *t = tenants->first; t != NULL; t = t->next) {
+        count += !t->gone;
+    }
+    return count;
+}
+
+uint64_t
+hspz_tenants_most(const struct hspz_tenants *tenants, uint64_t limit)
+{
+    const uint64_t count = count_there(tenants);
+    return count > 1 ? limit - limit / 4 / count * (count - 1) : limit;
+}
+
+bool
+hspz_tenant_has_room(const struct hspz_tenants *tenants, const struct hspz_tenant *tenant,
+                     enum hspz_held what, uint64_t more, uint64_t limit)
+{
+    const uint64_t count = count_there(tenants), part = count > 0 ? limit / 4 / count : 0;
+    const bool few = !tenant->gone && held(tenant, what) + more <= part;
+    uint64_t taken = more;
+    for (const struct hspz_tenant *t = tenants->first; t != NULL; t = t->next) {
+        const uint64_t its = held(t, what);
+        taken += its < part && t != tenant && !t->gone && !few ? part : its;
+    }
+    return taken <= limit;
+}
+
 void
 hspz_tenant_hold(struct hspz_tenant *tenant)
 {

@@ -98,6 +98,16 @@ void hspz_tenants_fini(struct hspz_tenants *tenants);
 struct hspz_tenant *hspz_tenants_find(const struct hspz_tenants *tenants,
                                       const struct hspz_credential *credential);
 
+/* What all tenants together have a limit on. A quarter of it is kept in equal parts, one for each
+ * tenant, so that none can use up what another has to begin with. */
+enum hspz_held { HSPZ_HELD_CONNECTIONS, HSPZ_HELD_JOBS, HSPZ_HELD_INGEST };
+
+/* The most that one may hold of a limit: when the others hold nothing. */
+uint64_t hspz_tenants_most(const struct hspz_tenants *tenants, uint64_t limit);
+/* Whether it may hold so much more. */
+bool hspz_tenant_has_room(const struct hspz_tenants *tenants, const struct hspz_tenant *tenant,
+                          enum hspz_held what, uint64_t more, uint64_t limit);
+
 void hspz_tenant_hold(struct hspz_tenant *tenant);
 /* Frees a tenant that is gone with its last use; *tenant becomes NULL. */
 void hspz_tenant_release(struct hspz_tenants *tenants, struct hspz_tenant **tenant);

@@ -92,10 +92,13 @@ test_a_tenant_keeps_its_place_over_a_reload_and_goes_with_its_last_use(void **st
 
     struct hspz_tenant_settings second[] = {make("c", HSPZ_CREDENTIAL_UID, 1),
                                             make("b", HSPZ_CREDENTIAL_UID, 3)};
+    second[1].device_share = 25;
     assert_int_equal(hspz_tenants_apply(&tenants, true, second, 2), HSPZ_OK);
     assert_null(find(&tenants, HSPZ_CREDENTIAL_UID, 2));
     assert_ptr_equal(find(&tenants, HSPZ_CREDENTIAL_UID, 3), b);
     assert_int_equal(b->settings.weight, 3);
+    assert_int_equal(b->share.weight, 3);
+    assert_int_equal(b->share.cap_percent, 25);
     assert_string_equal(find(&tenants, HSPZ_CREDENTIAL_UID, 1)->settings.name, "c");
     assert_true(a->gone);
 
@@ -134,6 +137,42 @@ test_a_reload_without_memory_changes_nothing(void **state)
     hspz_tenants_fini(&tenants);
 }
 
+static void
+test_none_uses_up_what_another_has_to_begin_with(void **state)
+{
+    (void)state;
+    struct hspz_tenants tenants = {0};
+    struct hspz_tenant_settings settings[] = {make("a", HSPZ_CREDENTIAL_UID, 1),
+                                              make("b", HSPZ_CREDENTIAL_UID, 2)};
+    assert_int_equal(hspz_tenants_apply(&tenants, true, settings, 2), HSPZ_OK);
+    struct hspz_tenant *a = find(&tenants, HSPZ_CREDENTIAL_UID, 1);
+    struct hspz_tenant *b = find(&tenants, HSPZ_CREDENTIAL_UID, 2);
+    assert_int_equal(hspz_tenants_most(&tenants, 80), 70);
+    assert_true(hspz_tenant_has_room(&tenants, a, HSPZ_HELD_JOBS, 70, 80));
+    assert_false(hspz_tenant_has_room(&tenants, a, HSPZ_HELD_JOBS, 71, 80));
+    a->jobs = 70;
+    assert_false(hspz_tenant_has_room(&tenants, a, HSPZ_HELD_JOBS, 1, 80));
+    assert_true(hspz_tenant_has_room(&tenants, b, HSPZ_HELD_JOBS, 10, 80));
+    assert_false(hspz_tenant_has_room(&tenants, b, HSPZ_HELD_JOBS, 11, 80));
+    /* What it has of its part is not kept twice; over its part it has what is left. */
+    b->jobs = 4;
+    assert_false(hspz_tenant_has_room(&tenants, a, HSPZ_HELD_JOBS, 1, 80));
+    a->jobs = 50;
+    assert_true(hspz_tenant_has_room(&tenants, b, HSPZ_HELD_JOBS, 26, 80) &&
+                !hspz_tenant_has_room(&tenants, b, HSPZ_HELD_JOBS, 27, 80));
+    /* Each thing is counted by itself, and a limit on few is not split. */
+    assert_true(hspz_tenant_has_room(&tenants, a, HSPZ_HELD_INGEST, 70, 80));
+    assert_true(hspz_tenant_has_room(&tenants, a, HSPZ_HELD_CONNECTIONS, 7, 7));
+    /* One that is in no configuration any more has no part. */
+    a->jobs = 0;
+    b->jobs = 71;
+    a->gone = true;
+    assert_int_equal(hspz_tenants_most(&tenants, 80), 80);
+    assert_true(hspz_tenant_has_room(&tenants, b, HSPZ_HELD_JOBS, 9, 80));
+    b->jobs = 0;
+    hspz_tenants_fini(&tenants);
+}
+
 int
 main(void)
 {
@@ -143,6 +182,7 @@ main(void)
         cmocka_unit_test(test_the_overflow_ids_match_nobody),
         cmocka_unit_test(test_a_tenant_keeps_its_place_over_a_reload_and_goes_with_its_last_use),
         cmocka_unit_test(test_a_reload_without_memory_changes_nothing),
+        cmocka_unit_test(test_none_uses_up_what_another_has_to_begin_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -592,13 +592,41 @@ class CrowdTest(AccessTest):
             self.assertTrue(all(s.silent(0) for s in strangers[5:]))
             strangers[6].call("hello", protocol=1, token="a")
             known.append(strangers[6])
-            for _ in range(2):
-                known.append(stack.enter_context(node.peer(token="a")))
-            self.assertEqual(len(known), 12)
-            with self.assertRaises((OSError, EOFError)):
+            known.append(stack.enter_context(node.peer(token="a")))
+            self.assertEqual(len(known), 11)
+            with self.assertRaises(RpcError):  # one is kept for the other tenant
                 node.peer(token="a")
+            self.assertTrue(poll(lambda: self.open(known[0]) == 11))
+            known.append(stack.enter_context(node.peer()))
+            with self.assertRaises((OSError, EOFError)):
+                node.peer()
             for peer in known:  # who is known is never sent away for others
                 self.assertEqual(peer.call("health")["state"], "ready")
+
+    def test_one_tenant_does_not_shut_others_out(self):
+        node = self.start(self.tenants({"name": "many", "token_sha256": sha256("m")},
+                                       {"name": "few", "token_sha256": sha256("f")},
+                                       max_connections=24))
+        with contextlib.ExitStack() as stack:
+            many = [stack.enter_context(node.peer(token="m")) for _ in range(20)]
+            with self.assertRaises(RpcError) as refused:
+                node.peer(token="m")
+            self.assert_code(refused.exception.error, "queue_full", "20 connections of tenant \"many\"")
+            self.assertGreater(refused.exception.error["retry_ms"], 0)
+            out = node.client("health", check=1, env=hspz_test.child_env(HSPZ_TOKEN="m"))
+            self.assertIn("--wait SECONDS tries again", out.stderr)
+            few = [stack.enter_context(node.peer(token="f")) for _ in range(2)]
+            me = [stack.enter_context(node.peer()) for _ in range(2)]
+            self.assertEqual(me[0].call("stats")["connections"]["refused"], 2)
+            waiting = subprocess.Popen([hspz_test.CLIENT, "--server", node.server, "--wait", "-1", "health"],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       env=hspz_test.child_env(HSPZ_TOKEN="m"))
+            self.assertTrue(poll(lambda: me[0].call("stats")["connections"]["refused"] > 3))
+            many.pop().close()
+            self.assertIn(b"ready", waiting.communicate(timeout=60 * hspz_test.SLOWER)[0])
+            for peer in many + few + me:
+                self.assertEqual(peer.call("health")["state"], "ready")
+        node.stop()
 
 
 class AddressTest(AccessTest):

@@ -355,6 +355,39 @@ class QuotaTest(Base):
             self.assertGreaterEqual(error["retry_ms"], 20)
         daemon.stop()
 
+    def test_one_tenant_does_not_use_up_what_is_for_all(self):
+        # A quarter is kept: of 16 jobs one for each, of 4 MiB a third of one.
+        daemon = self.start(tenant("hog"), tenant("small"), options=(
+            "--max-all-jobs", "16", "--ingest-total", "4M", "--ingest-per-connection", "4M"))
+        seeds = words(self.text, 10)
+        with daemon.peer(token="hog") as hog, daemon.peer(token="small") as small:
+            hog.request("discover", self.deaf())
+            daemon.wait_jobs(running=1)
+            for _ in range(13):
+                hog.request("discover", index="r", seeds=seeds)
+            daemon.wait_jobs(waiting=13)
+            with daemon.peer(token="hog") as again:
+                error = again.error("discover", index="r", seeds=seeds)
+                self.assert_code(error, "queue_full", "14 jobs", "tenants that have few")
+                self.assertEqual(error["limit"], 16)
+                self.assertGreaterEqual(error["retry_ms"], 20)
+            self.assertGreater(small.call("discover", index="r", seeds=seeds)["anchors"], 8)
+        daemon.wait_jobs(running=0, waiting=0)
+        with daemon.peer(token="hog") as hog, daemon.peer(token="hog") as again, \
+                daemon.peer(token="small") as small:
+            hog.request("discover", self.deaf())
+            hog.request("discover", index="r", seeds=seeds * 37000)  # 2.8 MiB
+            daemon.wait_jobs(running=1, waiting=1)
+            error = again.error("discover", index="r", seeds=seeds * 10000)
+            self.assert_code(error, "quota_exceeded")
+            self.assertGreaterEqual(error["retry_ms"], 20)
+            error = again.error("discover", index="r", seeds=seeds * 47000)  # 3.6 MiB
+            self.assert_code(error, "too_large")
+            self.assertLess(error["limit"], 3.5 * (1 << 20))
+            self.assertNotIn("retry_ms", error)
+            self.assertGreater(small.call("discover", index="r", seeds=seeds * 4000)["anchors"], 8)
+        daemon.stop()
+
     def test_indexes_over_the_quota_of_memory_make_room_for_each_other(self):
         folder = self.path("indexes")
         os.mkdir(folder)

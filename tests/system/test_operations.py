@@ -382,6 +382,8 @@ class ClientTest(hspz_test.TestCase):
                     self.assertRegex(lines[0], rb"^draining: 1 jobs, 0 loads, 2 connections\n$")
                     time.sleep(3.5)  # it asks again, and has nothing new to say
                     self.assertIsNone(process.poll())
+                    self.assertTrue(poll(lambda: re.search(
+                        r"info draining jobs=1 connections=2 parts=\d+", daemon.log())))
                     self.assertGreater(peer.result(job)["anchors"], 2982 * 2981)
                 out, errors = process.communicate(timeout=60 * SLOWER)
                 self.assertEqual((process.returncode, errors), (0, b""))
