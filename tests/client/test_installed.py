@@ -13,6 +13,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from hsp_stub import HspStub, matches  # noqa: E402
 from stub import Index, Stub, reverse_complement  # noqa: E402
+from test_shm_client import ShmStub  # noqa: E402
 
 BUILD = os.environ["HSPZ_BUILD"]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -27,6 +28,10 @@ class BothStub(HspStub):
     def discover(self, peer, job, params):
         kind = HspStub if params.get("output") == "hsps" else Stub
         return kind.discover(self, peer, job, params)
+
+
+class ShmBothStub(ShmStub, BothStub):
+    pass
 
 
 class InstalledTest(unittest.TestCase):
@@ -59,13 +64,23 @@ class InstalledTest(unittest.TestCase):
         hits = [a for g in index.anchors(bases, ["plus", "minus"]) for a in g[4]]
         self.assertGreater(len(hits), 200)
         hsps = [h for text in (bases, reverse_complement(bases)) for h in matches(bases, text)]
-        with BothStub(os.path.join(self.root, name + ".sock"), index) as server:
-            environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(self.shared))
-            got = output(program, server.address, bases, env=environment)
-            # One connection for all, though the first job on it was stopped.
-            self.assertEqual([m[2] for m in server.requests if m[2] != "cancel"],
-                             ["hello", "shm.open"] + 8 * ["discover"])
-            self.assertEqual(server.requests[-1][3][0]["hsps"], {"threshold": 1500})
+        environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(self.shared))
+        said = set()
+        for kind in (BothStub, ShmBothStub):
+            with kind(os.path.join(self.root, name + ".sock"), index) as server:
+                said.add(output(program, server.address, bases, env=environment))
+                requests = [m for m in server.requests if m[0] == 0]
+                # One connection for all, though the first job on it was stopped.
+                self.assertEqual([m[2] for m in requests if m[2] != "cancel"],
+                                 ["hello", "shm.open"] + 8 * ["discover"])
+                self.assertEqual(requests[-1][3][0]["hsps"], {"threshold": 1500})
+            if kind is ShmBothStub:
+                # To callbacks and by the iterator, also of jobs that were given up: each place once, in order.
+                self.assertTrue(server.served.wait(20))
+                self.assertGreater(len(server.places), 8 * 10)
+                self.assertEqual(server.freed, server.places)
+        got = said.pop()
+        self.assertEqual(said, set())
         self.assertEqual(got.split(), ["9.8.7", str(len(hits)), str(len(hits)),
                                        str(sum(a & 0xffffffff for a in hits)),
                                        str(len(hsps)), str(len(hsps)),

@@ -40,6 +40,7 @@ class Placing:
             os.pwrite(self.server.ring, payload, self.at)
             offset, length = self.server.faults.get("place", (self.at, len(payload)))
             message[2][1] = {"offset": offset, "length": length}
+            self.server.places.append(self.at)
             self.at += PLACE
             self.server.parts_sent = self.at // PLACE
             assert self.at <= RING
@@ -49,7 +50,7 @@ class Placing:
 
 class ShmStub(Stub):
     def __init__(self, *args, **more):
-        self.freed = []
+        self.freed, self.places = [], []  # offsets, in order
         self.ring = self.input = -1
         self.served = threading.Event()
         super().__init__(*args, **more)

@@ -4,6 +4,7 @@
 #include "daemon/shm_ring.h"
 
 #include "tests/daemon/fake_engine.h"
+#include "tests/support/failing_malloc.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -265,6 +266,81 @@ test_pool_keeps_users_apart_and_clears_what_it_gives_again(void **state)
     run_pool(&pinning);
 }
 
+static enum hspz_status
+refuse_to_adopt(struct hspz_engine *engine, void *memory, size_t bytes)
+{
+    (void)memory;
+    (void)bytes;
+    return engine->adopted++ == 1 ? HSPZ_E_DEVICE_ERROR : HSPZ_OK;
+}
+
+static void
+count_disowned(struct hspz_engine *engine, void *memory, size_t bytes)
+{
+    (void)memory;
+    (void)bytes;
+    engine->adopted -= 2; /* the one that was refused is not disowned */
+}
+
+static unsigned
+open_descriptors(void)
+{
+    unsigned count = 0;
+    for (int fd = 0; fd < 256; fd++) {
+        count += fcntl(fd, F_GETFD) >= 0;
+    }
+    return count;
+}
+
+/* Whatever there is no memory for, nothing is left, and the next one gets it. */
+static void
+test_failures_leave_nothing_behind(void **state)
+{
+    (void)state;
+    const unsigned descriptors = open_descriptors();
+    bool failed = true;
+    long n = 0;
+    for (; failed; n++) {
+        static uint8_t memory[4 * PART_BYTES];
+        struct hspz_shm_pool *pool = NULL;
+        struct hspz_shm_segment *segment = NULL;
+        struct hspz_shm_ring *ring = NULL;
+        const struct hspz_shm_sizes sizes = {
+            .ring_bytes = 4096, .input_bytes = 4096, .total_bytes = 8192, .most = 2};
+        failing_malloc_arm(n + 1);
+        enum hspz_status status = hspz_shm_pool_create(&fake_engine, NULL, &sizes, &pool, NULL);
+        if (status == HSPZ_OK) {
+            status = hspz_shm_pool_take(pool, 1, &segment, NULL);
+        }
+        if (status == HSPZ_OK) {
+            status = hspz_shm_ring_create(memory, PART_BYTES, 4, &ring);
+        }
+        failed = failing_malloc_disarm();
+        assert_int_equal(status, failed ? HSPZ_E_OUT_OF_MEMORY : HSPZ_OK);
+        assert_int_equal(hspz_shm_pool_used(pool), segment != NULL);
+        assert_int_equal(hspz_shm_pool_most(pool), pool != NULL);
+        hspz_shm_ring_destroy(&ring);
+        hspz_shm_pool_give(pool, &segment);
+        hspz_shm_pool_destroy(&pool);
+        assert_int_equal(open_descriptors(), descriptors);
+    }
+    assert_int_equal(n, 4);
+    struct hspz_engine_ops pinning = fake_engine;
+    struct hspz_engine engine = {0};
+    struct hspz_shm_pool *pool = NULL;
+    struct hspz_error err = {0};
+    const struct hspz_shm_sizes sizes = {
+        .ring_bytes = 4096, .input_bytes = 4096, .total_bytes = 4 * 8192, .most = 4};
+    pinning.memory_adopt = refuse_to_adopt;
+    pinning.memory_disown = count_disowned;
+    assert_int_equal(hspz_shm_pool_create(&pinning, &engine, &sizes, &pool, &err),
+                     HSPZ_E_DEVICE_ERROR);
+    assert_non_null(strstr(err.text, "the engine cannot use memory to share"));
+    assert_null(pool);
+    assert_int_equal(engine.adopted, 0);
+    assert_int_equal(open_descriptors(), descriptors);
+}
+
 static void
 test_segments_are_sealed_and_the_reader_reads_only(void **state)
 {
@@ -315,6 +391,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ring_goes_round_as_the_model_says_whatever_a_client_gives_back),
         cmocka_unit_test(test_pool_keeps_users_apart_and_clears_what_it_gives_again),
+        cmocka_unit_test(test_failures_leave_nothing_behind),
         cmocka_unit_test(test_segments_are_sealed_and_the_reader_reads_only),
         cmocka_unit_test(test_pool_without_room_is_none),
     };

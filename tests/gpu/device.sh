@@ -159,7 +159,7 @@ for part; do
     system)
         # Each daemon has its share of the card.
         export HSPZ_TEST_ENGINE=cuda HSPZ_TEST_OPTIONS="${HSPZ_CARD_OPTIONS:---device-memory 8G}"
-        for name in ${HSPZ_CARD_SYSTEM:-cases protocol_peer exact faults start oracle columns hsps ecoli}; do
+        for name in ${HSPZ_CARD_SYSTEM:-cases protocol_peer exact faults start oracle columns shm hsps ecoli}; do
             side 450 "system $name" python3 "tests/system/test_$name.py"
         done
         meet
