@@ -371,7 +371,11 @@ borrow(struct hspz_filter_job *j)
         return HSPZ_OK;
     }
     if (j->base.method == HSPZ_METHOD_FILTER_SAVE) {
-        bytes = j->filter->ops->plan(j->filter->filter)->bytes + IMAGE_SPARE_BYTES;
+        bytes = hspz_filter_job_image_bytes(j) + IMAGE_SPARE_BYTES;
+    } else if (j->base.method == HSPZ_METHOD_FILTER_MERGE && j->filter->ops->room != NULL) {
+        struct hspz_filter_stats stats;
+        j->from->ops->stats(j->from->filter, &stats);
+        bytes = j->filter->ops->room(j->filter->filter, stats.entries);
     } else if (j->base.method == HSPZ_METHOD_FILTER_LOAD && j->stage == HSPZ_FILTER_MAKES) {
         bytes = j->plan.bytes + IMAGE_SPARE_BYTES;
     } else if (j->from != NULL && j->from->device != j->filter->device) {
@@ -493,7 +497,8 @@ on_piece(struct hspz_aside_piece *piece)
     j->base.conn->tenant->usage.device_ns += j->turn_ns;
     hspz_filters_return(service->filters, j->borrowed_bytes);
     j->borrowed_bytes = 0;
-    if (job_grows(j) && j->stats.bytes != 0) {
+    const bool writes = job_writes(j) || j->base.method == HSPZ_METHOD_FILTER_LOAD;
+    if (writes && j->stats.bytes != 0 && j->filter->ops->room != NULL) {
         hspz_named_filter_settle(j->filter, j->stats.bytes);
     }
     send_part(j);

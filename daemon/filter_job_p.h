@@ -7,6 +7,8 @@ extern const struct hspz_conn_job_ops hspz_filter_job_ops;
 
 struct hspz_filter_job *hspz_filter_job_of(struct hspz_conn_job *job);
 struct hspz_service *hspz_filter_job_service(const struct hspz_filter_job *j);
+/* Of the content of its filter when it is saved. */
+uint64_t hspz_filter_job_image_bytes(const struct hspz_filter_job *j);
 /* Frees what the job holds, which no list has. */
 void hspz_filter_job_destroy(struct hspz_filter_job *j);
 

@@ -308,12 +308,20 @@ sum_folder(struct hspz_filter_job *j, uint64_t *out)
     return HSPZ_OK;
 }
 
+uint64_t
+hspz_filter_job_image_bytes(const struct hspz_filter_job *j)
+{
+    const struct hspz_filter_ops *ops = j->filter->ops;
+    return ops->image_bytes != NULL ? ops->image_bytes(j->filter->filter)
+                                    : ops->plan(j->filter->filter)->bytes;
+}
+
 static enum hspz_status
 save(struct hspz_filter_job *j)
 {
     const struct hspz_filter_ops *ops = j->filter->ops;
     const uint64_t limit = j->disk_limit;
-    const uint64_t need = ops->plan(j->filter->filter)->bytes + DISK_BLOCK;
+    const uint64_t need = hspz_filter_job_image_bytes(j) + DISK_BLOCK;
     uint64_t used = 0;
     if (ops->save == NULL) {
         return unsupported(j, "be saved");

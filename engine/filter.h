@@ -181,8 +181,10 @@ struct hspz_filter_ops {
     HSPZ_MUST_USE enum hspz_status (*run)(struct hspz_filter *filter, struct hspz_filter_call *call,
                                           struct hspz_error *err);
     bool takes_sequence;
-    /* counter: bytes that an insert of so many keys may need for a while beside those it has. */
+    /* counter: bytes that an insert of so many keys, or a merge, may need for a while beside those
+     * it has; and those of the image that save makes. */
     uint64_t (*room)(const struct hspz_filter *filter, uint64_t keys);
+    uint64_t (*image_bytes)(const struct hspz_filter *filter);
     void (*stats)(const struct hspz_filter *filter, struct hspz_filter_stats *out);
     /* Up to `capacity` entries from *cursor on (0 begins); *cursor moves on, *count is 0 at the
      * end. tcf, gqf, sqf, rsqf; the order of a tcf's is that of its slots. */
@@ -190,8 +192,8 @@ struct hspz_filter_ops {
                                                 struct hspz_filter_entry *out, size_t capacity,
                                                 size_t *count, struct hspz_error *err);
     /* Adds what `from` has; both of one plan, slots of quotient filters apart (their fingerprints
-     * must be of one length), and of one seed. bloom, blocked, gqf, sqf, rsqf. *full: nothing was
-     * changed, it does not fit. */
+     * must be of one length), and of one seed; counters of one k. Not tcf. *full: nothing was
+     * changed, it does not fit; nor was a counter for which there is no memory. */
     HSPZ_MUST_USE enum hspz_status (*merge)(struct hspz_filter *filter,
                                             const struct hspz_filter *from, bool *full,
                                             struct hspz_error *err);

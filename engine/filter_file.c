@@ -17,10 +17,12 @@
  *                << 32 | tag
  * gqf sqf rsqf   symbols, slot_bits a slot; occupied; runend (engine/cpu/quotient.h)
  * bloom blocked  bits
+ * counter        keys that are there once, u64; key and count of the others, u64 each; in any order
  *
  * Slots follow one another; those of fewer bits are packed, lowest bit first. */
 #include "engine/file_write.h"
 #include "engine/filter.h"
+#include "engine/filter_plan_p.h"
 #include "engine/shown_path.h"
 
 #include <errno.h>
@@ -185,6 +187,29 @@ read_all(const struct reader *r, void *data, uint64_t bytes, uint64_t at)
     return HSPZ_OK;
 }
 
+/* A counter is as large as what it holds. */
+static enum hspz_status
+plan_counter(const struct reader *r, uint64_t budget_bytes, const struct header *h,
+             struct hspz_filter_plan *plan)
+{
+    uint64_t bytes[HSPZ_FILTER_ARRAYS];
+    for (int i = 0; i < HSPZ_FILTER_ARRAYS; i++) {
+        bytes[i] = h->array[i][0];
+        if (bytes[i] > r->file_bytes) {
+            return bad(r, "its arrays are longer than the file");
+        }
+    }
+    hspz_filter_plan_counter_holds(plan, bytes);
+    if (budget_bytes != 0 && plan->bytes > budget_bytes) {
+        const enum hspz_status status = hspz_error_set(
+            r->err, HSPZ_E_TOO_LARGE, "%s needs %" PRIu64 " bytes, over the budget of %" PRIu64,
+            r->shown.text, plan->bytes, budget_bytes);
+        (void)hspz_error_limit(r->err, status, budget_bytes);
+        return status;
+    }
+    return HSPZ_OK;
+}
+
 /* What the header says, as a plan; lengths are believed once they are what the plan asks for. */
 static enum hspz_status
 read_header(const struct reader *r, uint64_t budget_bytes, struct header *h,
@@ -211,7 +236,7 @@ read_header(const struct reader *r, uint64_t budget_bytes, struct header *h,
     if (h->file_bytes != r->file_bytes) {
         return bad(r, "its length is not the one it had");
     }
-    if (h->kind >= HSPZ_FILTER_COUNTER) { /* which is not saved */
+    if (h->kind >= HSPZ_FILTER_KINDS) {
         return bad(r, "it holds an unknown kind of filter");
     }
     /* A grown filter's remainders are shorter than its slots ask for; all else follows. */
@@ -235,7 +260,7 @@ read_header(const struct reader *r, uint64_t budget_bytes, struct header *h,
     plan->spec.capacity = h->capacity;
     plan->spec.rate = h->rate;
     hspz_filter_plan_expect(plan);
-    return HSPZ_OK;
+    return h->kind == HSPZ_FILTER_COUNTER ? plan_counter(r, budget_bytes, h, plan) : HSPZ_OK;
 }
 
 static enum hspz_status

@@ -276,11 +276,11 @@ pair_find(const struct hspz_counter_shard *s, uint64_t x)
     return pair->count != 0 ? pair : NULL;
 }
 
+/* To a table of more places. */
 static bool
-pairs_grow(struct hspz_counter_shard *s, struct hspz_counter_memory *memory)
+pairs_grow(struct hspz_counter_shard *s, uint64_t slots, struct hspz_counter_memory *memory)
 {
-    struct hspz_counter_shard made = {.bits = s->bits,
-                                      .pair_slots = s->pair_slots + s->pair_slots / 2 + 16};
+    struct hspz_counter_shard made = {.bits = s->bits, .pair_slots = slots};
     made.pairs = take(memory, made.pair_slots * sizeof(*made.pairs));
     if (made.pairs == NULL) {
         return false;
@@ -301,7 +301,8 @@ static bool
 pair_put(struct hspz_counter_shard *s, uint64_t x, uint64_t count,
          struct hspz_counter_memory *memory)
 {
-    if (16 * (s->pair_count + 1) > PAIRS_16THS * s->pair_slots && !pairs_grow(s, memory)) {
+    if (16 * (s->pair_count + 1) > PAIRS_16THS * s->pair_slots &&
+        !pairs_grow(s, s->pair_slots + s->pair_slots / 2 + 16, memory)) {
         return false;
     }
     s->pairs[pair_place(s, x)] = (struct hspz_counter_pair){x, count};
@@ -329,6 +330,38 @@ hspz_counter_shard_fini(struct hspz_counter_shard *s)
     free(s->front.taken);
     free(s->pairs);
     *s = (struct hspz_counter_shard){0};
+}
+
+bool
+hspz_counter_shard_reserve(struct hspz_counter_shard *s, uint64_t pairs,
+                           struct hspz_counter_memory *memory)
+{
+    const uint64_t slots = 16 * pairs / PAIRS_16THS + 2;
+    return pairs == 0 || slots <= s->pair_slots || pairs_grow(s, slots, memory);
+}
+
+bool
+hspz_counter_shard_copy(struct hspz_counter_shard *to, const struct hspz_counter_shard *from,
+                        struct hspz_counter_memory *memory)
+{
+    struct hspz_counter_shard made = *from;
+    struct hspz_counter_front *f = &made.front;
+    const uint64_t pair_bytes = from->pair_slots * sizeof(*from->pairs);
+    f->slots = take(memory, slot_bytes(f));
+    f->taken = take(memory, front_blocks(f));
+    made.pairs = pair_bytes > 0 ? take(memory, pair_bytes) : NULL;
+    if (f->slots == NULL || f->taken == NULL || (made.pairs == NULL && pair_bytes > 0)) {
+        front_give(f, memory);
+        give(memory, made.pairs, pair_bytes);
+        return false;
+    }
+    memcpy(f->slots, from->front.slots, slot_bytes(f));
+    memcpy(f->taken, from->front.taken, front_blocks(f));
+    if (pair_bytes > 0) {
+        memcpy(made.pairs, from->pairs, pair_bytes);
+    }
+    *to = made;
+    return true;
 }
 
 uint64_t

@@ -61,6 +61,13 @@ void hspz_counter_shard_fini(struct hspz_counter_shard *s);
 /* Of the arrays that init makes. */
 uint64_t hspz_counter_shard_bytes(unsigned key_bits, uint64_t keys);
 
+/* All that `from` has, as it has it; `to` is empty. False: no memory, and it stays so. */
+bool hspz_counter_shard_copy(struct hspz_counter_shard *to, const struct hspz_counter_shard *from,
+                             struct hspz_counter_memory *memory);
+/* Room for so many pairs; false: no memory. */
+bool hspz_counter_shard_reserve(struct hspz_counter_shard *s, uint64_t pairs,
+                                struct hspz_counter_memory *memory);
+
 /* Adds n, 1 or more; false: no memory, and nothing was done. */
 bool hspz_counter_shard_add(struct hspz_counter_shard *s, uint64_t x, uint64_t n,
                             struct hspz_counter_memory *memory);

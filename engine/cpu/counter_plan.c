@@ -1,7 +1,11 @@
-/* What a counter is when it is made; it grows from there. */
+/* What a counter is when it is made, from where it grows; and when it is loaded. */
 #include "engine/cpu/counter.h"
 #include "engine/cpu/filter_p.h"
 #include "engine/filter_plan_p.h"
+
+/* Most of a pair, in tables that grow; for shards that have more than others. */
+#define PAIR_BYTES 48u
+#define SPARE_BYTES (UINT64_C(1) << 18)
 
 unsigned
 hspz_counter_key_bits(const struct hspz_filter_spec *spec)
@@ -25,4 +29,19 @@ hspz_filter_plan_counter(struct hspz_filter_plan *plan, struct hspz_error *err)
     plan->bytes = HSPZ_COUNTER_SHARDS * hspz_counter_shard_bytes(hspz_counter_key_bits(s),
                                                                  s->slots / HSPZ_COUNTER_SHARDS);
     return HSPZ_OK;
+}
+
+void
+hspz_filter_plan_counter_holds(struct hspz_filter_plan *plan, const uint64_t *image_bytes)
+{
+    const struct hspz_filter_spec *s = &plan->spec;
+    const uint64_t singles = image_bytes[0] / sizeof(uint64_t);
+    const uint64_t pairs = image_bytes[1] / (2 * sizeof(uint64_t));
+    const uint64_t keys = s->slots > singles ? s->slots : singles;
+    const uint64_t front =
+        HSPZ_COUNTER_SHARDS *
+        hspz_counter_shard_bytes(hspz_counter_key_bits(s), keys / HSPZ_COUNTER_SHARDS);
+    const uint64_t memory = front + front / 2 + pairs * PAIR_BYTES + SPARE_BYTES;
+    const uint64_t image = image_bytes[0] + image_bytes[1];
+    plan->bytes = memory > image ? memory : image;
 }

@@ -3,8 +3,7 @@
  *
  * An insert takes a piece of its keys at a time: slices of it become mixed keys, counted by shard;
  * those are put in order of shard; then each shard takes its own, in the order of the call. */
-#include "engine/cpu/counter.h"
-#include "engine/cpu/filter_p.h"
+#include "engine/cpu/filter_counter.h"
 #include "engine/cpu/pool.h"
 #include "engine/kmer.h"
 
@@ -21,16 +20,8 @@
 #define ROOM_KEY_BYTES 48u
 #define ROOM_SPARE_BYTES (UINT64_C(1) << 18)
 
-struct hspz_filter {
-    struct hspz_filter_plan plan;
-    uint64_t salt;
-    unsigned key_bits;
-    struct hspz_counter_memory memory;
-    struct hspz_counter_shard shards[HSPZ_COUNTER_SHARDS];
-};
-
-static void
-destroy(struct hspz_filter **filter)
+void
+hspz_counter_destroy(struct hspz_filter **filter)
 {
     if (*filter != NULL) {
         for (unsigned i = 0; i < HSPZ_COUNTER_SHARDS; i++) {
@@ -41,23 +32,30 @@ destroy(struct hspz_filter **filter)
     }
 }
 
-static enum hspz_status
-create(const struct hspz_filter_plan *plan, struct hspz_filter **out, struct hspz_error *err)
+struct hspz_filter *
+hspz_counter_empty(const struct hspz_filter_plan *plan)
 {
     struct hspz_filter *f = calloc(1, sizeof(*f));
-    if (f == NULL) {
-        return hspz_filter_no_memory(plan, err);
+    if (f != NULL) {
+        f->plan = *plan;
+        f->salt = hspz_filter_salt(plan->spec.seed);
+        f->key_bits = hspz_counter_key_bits(&plan->spec);
     }
-    f->plan = *plan;
-    f->salt = hspz_filter_salt(plan->spec.seed);
-    f->key_bits = hspz_counter_key_bits(&plan->spec);
-    bool good = true;
+    return f;
+}
+
+enum hspz_status
+hspz_counter_create(const struct hspz_filter_plan *plan, struct hspz_filter **out,
+                    struct hspz_error *err)
+{
+    struct hspz_filter *f = hspz_counter_empty(plan);
+    bool good = f != NULL;
     for (unsigned i = 0; i < HSPZ_COUNTER_SHARDS && good; i++) {
         good = hspz_counter_shard_init(&f->shards[i], f->key_bits,
                                        plan->spec.slots / HSPZ_COUNTER_SHARDS, &f->memory);
     }
     if (!good) {
-        destroy(&f);
+        hspz_counter_destroy(&f);
         return hspz_filter_no_memory(plan, err);
     }
     *out = f;
@@ -90,18 +88,6 @@ struct piece {
     size_t shard_at[HSPZ_COUNTER_SHARDS + 1];
     size_t in[HSPZ_COUNTER_SHARDS]; /* that went in */
 };
-
-static unsigned
-shard_of(const struct hspz_filter *f, uint64_t mixed)
-{
-    return (unsigned)(mixed >> (f->key_bits - HSPZ_COUNTER_SHARD_BITS));
-}
-
-static uint64_t
-x_of(const struct hspz_filter *f, uint64_t mixed)
-{
-    return mixed & (UINT64_MAX >> (64 - (f->key_bits - HSPZ_COUNTER_SHARD_BITS)));
-}
 
 /* Keys of a slice and their places, to keys and from; how many. */
 static size_t
@@ -164,7 +150,7 @@ mix_slice(void *user, size_t slice)
     p->valid[slice] = read_slice(p, begin, slice_end(p, slice));
     for (size_t i = begin; i < begin + p->valid[slice]; i++) {
         p->keys[i] = hspz_counter_mix(p->keys[i], p->f->salt, p->f->key_bits);
-        counts[shard_of(p->f, p->keys[i])]++;
+        counts[hspz_counter_shard_of(p->f, p->keys[i])]++;
         set_yes(p, p->from[i]);
     }
 }
@@ -191,7 +177,7 @@ order_slice(void *user, size_t slice)
     struct piece *p = user;
     const size_t begin = slice * SLICE_KEYS;
     for (size_t i = begin; i < begin + p->valid[slice]; i++) {
-        const uint32_t to = p->at[slice][shard_of(p->f, p->keys[i])]++;
+        const uint32_t to = p->at[slice][hspz_counter_shard_of(p->f, p->keys[i])]++;
         p->mixed[to] = p->keys[i];
         p->order[to] = p->from[i];
     }
@@ -205,8 +191,9 @@ fill_shard(void *user, size_t shard)
     p->in[shard] = 0;
     for (size_t i = p->shard_at[shard]; i < p->shard_at[shard + 1]; i++) {
         const uint64_t n = counts != NULL ? counts[p->first + p->order[i]] : 1;
-        if (n == 0 || hspz_counter_shard_add(&p->f->shards[shard], x_of(p->f, p->mixed[i]), n,
-                                             &p->f->memory)) {
+        if (n == 0 ||
+            hspz_counter_shard_add(&p->f->shards[shard], hspz_counter_x_of(p->f, p->mixed[i]), n,
+                                   &p->f->memory)) {
             p->in[shard]++;
         } else {
             clear_yes(p, p->order[i]);
@@ -243,8 +230,8 @@ count_slice(void *user, size_t slice)
     p->valid[slice] = 0;
     for (size_t i = begin; i < begin + n; i++) {
         const uint64_t mixed = hspz_counter_mix(p->keys[i], f->salt, f->key_bits);
-        const uint64_t count =
-            hspz_counter_shard_count(&f->shards[shard_of(f, mixed)], x_of(f, mixed));
+        const uint64_t count = hspz_counter_shard_count(&f->shards[hspz_counter_shard_of(f, mixed)],
+                                                        hspz_counter_x_of(f, mixed));
         if (counts) {
             p->call->found[p->first + p->from[i]] = count;
         }
@@ -392,12 +379,17 @@ enumerate(const struct hspz_filter *f, uint64_t *cursor, struct hspz_filter_entr
 }
 
 const struct hspz_filter_ops hspz_cpu_filter_counter = {
-    .create = create,
-    .destroy = destroy,
+    .create = hspz_counter_create,
+    .destroy = hspz_counter_destroy,
     .plan = plan_of,
     .run = run,
     .takes_sequence = true,
     .room = room,
+    .image_bytes = hspz_counter_image_bytes,
     .stats = stats,
     .enumerate = enumerate,
+    .merge = hspz_counter_merge,
+    .copy = hspz_counter_copy,
+    .save = hspz_counter_save,
+    .load = hspz_counter_load,
 };

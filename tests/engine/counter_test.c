@@ -280,6 +280,200 @@ test_a_key_of_too_many_bits_is_refused(void **state)
     ops()->destroy(&f);
 }
 
+/* ---- all at once ---- */
+
+/* Half of the keys in one, all from the middle on in the other. */
+static void
+two_counters(struct hspz_filter *f[2], const uint64_t *keys, size_t n, unsigned k)
+{
+    for (int i = 0; i < 2; i++) {
+        f[i] = create((struct hspz_filter_spec){.capacity = 1 + 900 * (uint64_t)i, .k = k}, 2);
+        struct hspz_filter_call call = {.keys = keys + (size_t)i * (n / 2),
+                                        .count = i == 0 ? n / 2 : n - n / 2};
+        run(f[i], &call);
+    }
+}
+
+static void
+test_merging_counts_what_both_counted(void **state)
+{
+    (void)state;
+    const size_t n = 50001;
+    uint64_t random = 21;
+    for (unsigned k = 4; k <= 32; k += 7) {
+        uint64_t *keys = random_keys(&random, n, k);
+        struct hspz_filter *f[2], *copy = NULL;
+        two_counters(f, keys, n, k);
+        bool full = true;
+        assert_int_equal(ops()->copy(f[0], &copy, NULL), HSPZ_OK);
+        assert_int_equal(ops()->merge(f[0], f[1], &full, NULL), HSPZ_OK);
+        assert_false(full);
+        check_counts(f[0], keys, n);
+        check_counts(f[1], keys + n / 2, n - n / 2);
+        check_counts(copy, keys, n / 2);
+        /* It goes on counting. */
+        struct hspz_filter_call call = {.keys = keys + n / 2, .count = n - n / 2};
+        run(copy, &call);
+        check_counts(copy, keys, n);
+        ops()->destroy(&copy);
+        ops()->destroy(&f[0]);
+        ops()->destroy(&f[1]);
+        free(keys);
+    }
+}
+
+static void
+test_counters_that_differ_are_not_merged(void **state)
+{
+    (void)state;
+    const struct hspz_filter_spec specs[] = {{.slots = 1, .k = 21},
+                                             {.slots = 1, .k = 20},
+                                             {.slots = 1, .k = 21, .canonical = true},
+                                             {.slots = 1, .k = 21, .seed = 3},
+                                             {.slots = 1}};
+    struct hspz_filter *f = create(specs[0], 1);
+    for (size_t i = 1; i < sizeof(specs) / sizeof(specs[0]); i++) {
+        struct hspz_filter *other = create(specs[i], 1);
+        bool full;
+        assert_int_equal(ops()->merge(f, other, &full, NULL), HSPZ_E_BAD_REQUEST);
+        ops()->destroy(&other);
+    }
+    ops()->destroy(&f);
+}
+
+static enum hspz_status
+read_back(const char *path, struct hspz_filter **out, struct hspz_error *err)
+{
+    struct hspz_filter_plan plan;
+    struct hspz_filter_image image;
+    const enum hspz_status status = hspz_filter_read(path, 1 << 21, &plan, &image, err);
+    if (status != HSPZ_OK) {
+        return status;
+    }
+    const enum hspz_status loaded = ops()->load(&plan, &image, out, err);
+    if (loaded == HSPZ_OK) {
+        struct hspz_filter_stats stats;
+        ops()->stats(*out, &stats);
+        assert_true(stats.bytes <= plan.bytes);
+        assert_true(ops()->image_bytes(*out) <= plan.bytes);
+    }
+    hspz_filter_image_fini(&image);
+    return loaded;
+}
+
+static void
+write_bytes(const char *path, const uint8_t *bytes, size_t len)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, len, file), len);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void
+test_files_give_the_counter_again_and_damage_is_refused(void **state)
+{
+    (void)state;
+    static const unsigned ks[] = {0, 5, 21, 32};
+    char *dir = test_tmpdir_make();
+    char *path = test_path(dir, "f");
+    uint64_t random = 22;
+    for (size_t i = 0; i < 4; i++) {
+        const size_t n = i == 2 ? 30000 : 700;
+        struct hspz_error err = {0};
+        uint64_t *keys = random_keys(&random, n, ks[i]);
+        struct hspz_filter *f[2], *again = NULL;
+        two_counters(f, keys, n, ks[i]);
+        assert_int_equal(hspz_filter_write(ops(), f[0], path, &err), HSPZ_OK);
+        assert_int_equal(read_back(path, &again, &err), HSPZ_OK);
+        check_counts(again, keys, n / 2);
+        bool full;
+        assert_int_equal(ops()->merge(again, f[1], &full, NULL), HSPZ_OK);
+        check_counts(again, keys, n);
+        ops()->destroy(&again);
+        struct hspz_filter_plan plan;
+        assert_int_equal(hspz_filter_read_plan(path, 1000, &plan, &err), HSPZ_E_TOO_LARGE);
+        size_t len, damaged = 0;
+        uint8_t *bytes = test_read_file(path, &len);
+        for (size_t at = 0; at < len; at += 1 + at / 53) {
+            bytes[at] ^= 0x10;
+            write_bytes(path, bytes, len);
+            const enum hspz_status status = read_back(path, &again, &err);
+            if (status == HSPZ_OK) { /* between the arrays nothing is kept */
+                ops()->destroy(&again);
+                assert_int_equal(bytes[at], 0x10);
+            } else {
+                assert_int_equal(status, HSPZ_E_BAD_FILE);
+                assert_non_null(strstr(err.text, "/f is no filter file"));
+                damaged++;
+            }
+            bytes[at] ^= 0x10;
+            write_bytes(path, bytes, at);
+            assert_int_equal(read_back(path, &again, &err), HSPZ_E_BAD_FILE);
+        }
+        assert_true(damaged > 100);
+        free(bytes);
+        free(keys);
+        ops()->destroy(&f[0]);
+        ops()->destroy(&f[1]);
+    }
+    free(path);
+    test_tmpdir_remove(&dir);
+}
+
+/* Content whose checksums are right but which no counter has. */
+static void
+test_images_that_no_counter_has_are_refused(void **state)
+{
+    (void)state;
+    enum { SINGLES = 3, PAIRS = 2 };
+    static const struct {
+        int array;
+        size_t at;
+        uint64_t value;
+        const char *why;
+    } cases[] = {
+        {0, 1, UINT64_C(1) << 42, "too many bits"},
+        {0, 2, 10, "there twice"},
+        {1, 0, 11, "there twice"},
+        {1, 2, 20, "there twice"},
+        {1, 3, 0, "never there"},
+        {1, 1, 7, "another sum"},
+    };
+    for (size_t c = 0; c <= sizeof(cases) / sizeof(cases[0]); c++) {
+        uint64_t singles[SINGLES] = {10, 11, 12}, pairs[2 * PAIRS] = {20, 5, 21, UINT64_MAX};
+        struct hspz_filter_image image = {.arrays = {singles, pairs},
+                                          .bytes = {sizeof(singles), sizeof(pairs)},
+                                          .entries = 5,
+                                          .total = UINT64_MAX};
+        struct hspz_filter_plan plan;
+        struct hspz_filter *f = NULL;
+        struct hspz_error err = {0};
+        const struct hspz_filter_spec spec = {.kind = HSPZ_FILTER_COUNTER, .slots = 1, .k = 21};
+        assert_int_equal(hspz_filter_plan(&spec, 0, &plan, NULL), HSPZ_OK);
+        if (c == sizeof(cases) / sizeof(cases[0])) {
+            assert_int_equal(ops()->load(&plan, &image, &f, &err), HSPZ_OK);
+            assert_int_equal(count_of(f, 12), 1);
+            assert_int_equal(count_of(f, 20), 5);
+            ops()->destroy(&f);
+            image.entries = 4;
+            assert_int_equal(ops()->load(&plan, &image, &f, &err), HSPZ_E_BAD_FILE);
+            image.entries = 5;
+            image.bytes[1] -= 8;
+            assert_int_equal(ops()->load(&plan, &image, &f, &err), HSPZ_E_BAD_FILE);
+            continue;
+        }
+        (cases[c].array == 0 ? singles : pairs)[cases[c].at] = cases[c].value;
+        if (cases[c].at == 1 && cases[c].array == 1) {
+            pairs[3] = 2; /* no sum that stays at the largest */
+        }
+        assert_int_equal(ops()->load(&plan, &image, &f, &err), HSPZ_E_BAD_FILE);
+        if (strstr(err.text, cases[c].why) == NULL) {
+            fail_msg("case %zu: %s", c, err.text);
+        }
+    }
+}
+
 /* ---- memory ---- */
 
 static void
@@ -393,6 +587,54 @@ test_every_allocation_may_fail(void **state)
     free(keys);
 }
 
+static void
+test_every_allocation_of_a_merge_or_file_may_fail(void **state)
+{
+    (void)state;
+    const size_t n = 3000;
+    uint64_t random = 23;
+    uint64_t *keys = random_keys(&random, n, 21);
+    char *dir = test_tmpdir_make();
+    char *path = test_path(dir, "f");
+    bool done = false;
+    unsigned refused = 0;
+    struct hspz_filter *f[2];
+    two_counters(f, keys, n, 21);
+    for (long nth = 1; !done; nth += nth < 20 ? 1 : 61) {
+        struct hspz_filter *copy = NULL, *again = NULL;
+        bool full = false, merged = false;
+        failing_malloc_arm(nth);
+        enum hspz_status status = ops()->copy(f[0], &copy, NULL);
+        if (status == HSPZ_OK) {
+            status = ops()->merge(copy, f[1], &full, NULL);
+            merged = status == HSPZ_OK;
+        }
+        if (status == HSPZ_OK) {
+            status = hspz_filter_write(ops(), copy, path, NULL);
+        }
+        if (status == HSPZ_OK) {
+            status = read_back(path, &again, NULL);
+        }
+        done = !failing_malloc_disarm();
+        refused += status != HSPZ_OK;
+        assert_true(status == HSPZ_OK || (!done && status == HSPZ_E_OUT_OF_MEMORY));
+        if (copy != NULL) {
+            check_counts(copy, keys, merged ? n : n / 2);
+        }
+        if (status == HSPZ_OK) {
+            check_counts(again, keys, n);
+        }
+        ops()->destroy(&copy);
+        ops()->destroy(&again);
+    }
+    assert_true(refused > 10);
+    ops()->destroy(&f[0]);
+    ops()->destroy(&f[1]);
+    free(keys);
+    free(path);
+    test_tmpdir_remove(&dir);
+}
+
 int
 main(void)
 {
@@ -405,7 +647,12 @@ main(void)
         cmocka_unit_test(test_a_key_of_too_many_bits_is_refused),
         cmocka_unit_test(test_what_did_not_fit_is_said_and_the_rest_is_exact),
         cmocka_unit_test(test_single_keys_need_far_less_than_pairs),
+        cmocka_unit_test(test_merging_counts_what_both_counted),
+        cmocka_unit_test(test_counters_that_differ_are_not_merged),
+        cmocka_unit_test(test_files_give_the_counter_again_and_damage_is_refused),
+        cmocka_unit_test(test_images_that_no_counter_has_are_refused),
         cmocka_unit_test(test_every_allocation_may_fail),
+        cmocka_unit_test(test_every_allocation_of_a_merge_or_file_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

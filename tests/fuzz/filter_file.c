@@ -48,8 +48,11 @@ work_with(const struct hspz_filter_ops *ops, struct hspz_filter *filter)
     static const uint64_t keys[] = {0, 1, 2, UINT64_MAX, UINT64_C(6827347471803364)};
     for (int op = 0; op < HSPZ_FILTER_OPS; op++) {
         uint64_t found[5];
-        struct hspz_filter_call call = {
-            .op = (enum hspz_filter_op)op, .keys = keys, .count = 5, .found = found};
+        struct hspz_filter_call call = {.op = (enum hspz_filter_op)op,
+                                        .keys = keys,
+                                        .count = 5,
+                                        .found = found,
+                                        .memory_bytes = BUDGET};
         HSPZ_REQUIRE(ops->run(filter, &call, NULL) <= HSPZ_E_INTERNAL);
     }
     if (ops->enumerate != NULL) {

@@ -1,6 +1,7 @@
 """K-mers: exact counters and other filters of k-mers over the protocol, against windows cut out here."""
 
 import collections
+import os
 import random
 
 import hspz_test
@@ -100,6 +101,66 @@ class WireTest(hspz_test.TestCase):
         peer.call("filter.drop", {"filter": "c"})
         poll(lambda: used() == 0)
 
+    def test_counters_are_merged_saved_and_loaded(self):
+        rng = random.Random(6)
+        folder = self.path("saved")
+        os.mkdir(folder)
+        options = ("--filter-dir", folder, "--filter-memory", "4M", "--threads", "2")
+        daemon = self.daemon(*options)
+        peer = daemon.peer()
+        stats = lambda name: peer.call("filter.stats", {"filter": name})
+        used = lambda: peer.call("stats")["memory"]["filter_bytes"]
+        texts = {name: odd_sequence(rng, 20000) + "GATTACA" * 20 for name in "ab"}
+        for name, text in texts.items():
+            peer.call("filter.create", {"filter": name, "kind": "counter", "capacity": 1, "k": 21, "canonical": True})
+            self.by_sequence(peer, "insert", name, text, "none")
+        want = collections.Counter(number(w) for text in texts.values() for w in cut(text, 21) if w)
+        peer.call("filter.merge", {"filter": "a", "from": "b"})
+        content = lambda name: {e[0]: e[2] for e in self.entries(peer, name)}
+        self.assertEqual(content("a"), want)
+        self.assertEqual((stats("a")["entries"], stats("a")["total"]), (len(want), sum(want.values())))
+        self.assertEqual(used(), stats("a")["bytes"] + stats("b")["bytes"])
+        peer.call("filter.save", {"filter": "a"})
+        peer.call("filter.drop", {"filter": "b"})
+        daemon.stop()
+        daemon = self.daemon(*options)
+        peer = daemon.peer()
+        loaded = peer.call("filter.load", {"filter": "a"})
+        self.assertEqual((loaded["kind"], loaded["k"], loaded["canonical"], loaded["entries"]),
+                         ("counter", 21, True, len(want)))
+        self.assertEqual(content("a"), want)
+        self.assertEqual(used(), stats("a")["bytes"])
+        # It grows on.
+        self.by_sequence(peer, "insert", "a", texts["b"], "none")
+        want.update(number(w) for w in cut(texts["b"], 21) if w)
+        self.assertEqual(content("a"), want)
+        # Memory for a merge, or for what a file holds, is asked for before it is used.
+        peer.call("filter.drop", {"filter": "a"})
+        for name in "cd":
+            peer.call("filter.create", {"filter": name, "kind": "counter", "capacity": 1})
+            self.ask(peer, "insert", name, [rng.getrandbits(64) for _ in range(60000)], "none")
+        before = content("c")
+        self.assertEqual(peer.error("filter.merge", {"filter": "c", "from": "d"})["code"], "quota_exceeded")
+        self.assertEqual(content("c"), before)
+        peer.call("filter.drop", {"filter": "d"})
+        peer.call("filter.save", {"filter": "c"})
+        peer.call("filter.drop", {"filter": "c"})
+        path = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names
+                if name.startswith("a.")][0]
+        with open(path, "rb") as file:
+            data = bytearray(file.read())
+        for at in (20, 130, 300, 4000):
+            bad = bytearray(data)
+            bad[at] ^= 0x55
+            hspz_test.write(path, bytes(bad))
+            error = peer.error("filter.load", {"filter": "a"})
+            self.assertEqual(error["code"], "bad_file", error)
+        self.assertEqual(used(), 0)
+        daemon.stop()
+        daemon = self.daemon("--filter-dir", folder, "--filter-memory", "500K")
+        peer = daemon.peer()
+        self.assertEqual(peer.error("filter.load", {"filter": "c"})["code"], "too_large")
+
     def test_what_has_no_meaning_is_refused(self):
         daemon = self.daemon("--filter-dir", self.path("."))
         peer = daemon.peer()
@@ -119,11 +180,8 @@ class WireTest(hspz_test.TestCase):
                 ("insert", {"filter": "c", "keys": pack([1024])}),
                 ("delete", {"filter": "g", "sequence": b"ACGTA"})):
             self.assertEqual(peer.error("filter." + method, params)["code"], "bad_request", params)
-        for method in ("filter.save", "filter.merge"):
-            params = {"filter": "c"} if method == "filter.save" else {"filter": "c", "from": "c2"}
-            if method == "filter.merge":
-                peer.call("filter.create", {"filter": "c2", "kind": "counter", "capacity": 9})
-            self.assertEqual(peer.error(method, params)["code"], "unsupported")
+        peer.call("filter.create", {"filter": "c2", "kind": "counter", "capacity": 9})
+        self.assertEqual(peer.error("filter.merge", {"filter": "c", "from": "c2"})["code"], "bad_request")
         self.assertEqual(peer.error("filter.delete", {"filter": "c", "keys": pack([1])})["code"], "unsupported")
         peer.call("filter.save", {"filter": "g"})
         peer.call("filter.drop", {"filter": "g"})
