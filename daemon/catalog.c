@@ -194,7 +194,6 @@ create(struct hspz_catalog *catalog, const char *name, size_t name_len, const ch
         return hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for an index");
     }
     served->catalog = catalog;
-    served->device = HSPZ_ANY_DEVICE;
     served->uses = 1;
     *out = served;
     return HSPZ_OK;
@@ -618,10 +617,10 @@ hspz_served_ref(const struct hspz_served *served)
     return served->ref;
 }
 
-unsigned
-hspz_served_device(const struct hspz_served *served)
+const bool *
+hspz_served_holders(const struct hspz_served *served, size_t block)
 {
-    return served->device;
+    return hspz_placing_holders(&served->placing, block);
 }
 
 const char *

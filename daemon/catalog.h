@@ -109,7 +109,8 @@ bool hspz_served_settled(const struct hspz_served *served);
 bool hspz_served_failed(const struct hspz_served *served, struct hspz_error *err);
 const struct hspz_index *hspz_served_index(const struct hspz_served *served); /* NULL: not ready */
 struct hspz_ref *hspz_served_ref(const struct hspz_served *served);
-unsigned hspz_served_device(const struct hspz_served *served); /* HSPZ_ANY_DEVICE: all */
+/* The devices that hold a block of a settled one; NULL: all. */
+const bool *hspz_served_holders(const struct hspz_served *served, size_t block);
 const char *hspz_served_name(const struct hspz_served *served);
 /* What jobs used of the index. */
 struct hspz_usage *hspz_served_usage(struct hspz_served *served);

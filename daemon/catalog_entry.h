@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/catalog.h"
+#include "daemon/placing.h"
 
 #include <stdatomic.h>
 #include <uv.h>
@@ -49,10 +50,10 @@ struct hspz_served {
     uv_work_t work;
     struct hspz_served *work_next;
     enum hspz_served_op op;
-    unsigned device; /* it is, or is to be, on; HSPZ_ANY_DEVICE: all */
-    uint64_t budget; /* bytes it may take; 0: any */
-    uint64_t need;   /* bytes, when they did not fit the budget */
-    bool no_room;    /* the engine had no memory for the index, which is kept */
+    struct hspz_placing placing; /* where it is, or is to be */
+    uint64_t budget;             /* bytes it may take; 0: any */
+    uint64_t need;               /* bytes, when they did not fit the budget */
+    bool no_room;                /* the engine had no memory for the index, which is kept */
     bool want_digest_set;
     char want_digest[17];
     struct hspz_index_want want;

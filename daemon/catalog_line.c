@@ -15,6 +15,7 @@ hspz_served_destroy(struct hspz_served *served)
     free(served->name);
     free(served->path);
     free(served->source);
+    hspz_placing_fini(&served->placing);
     free(served);
 }
 
@@ -379,28 +380,35 @@ on_worked(uv_work_t *work, int result)
     service->changed(service);
 }
 
-/* Where an index goes: with `split`, to the device with the fewest bytes of indexes. */
-static unsigned
-choose_device(const struct hspz_catalog *catalog)
+/* Where an index goes: to those of its devices that work, and first to the one of them with the
+ * fewest bytes of indexes. */
+static enum hspz_status
+choose_devices(struct hspz_served *served)
 {
+    const struct hspz_catalog *catalog = served->catalog;
     const struct hspz_service *service = catalog->service;
-    const unsigned count = service->ops->device_count(service->engine);
-    unsigned best = HSPZ_ANY_DEVICE;
-    uint64_t least = UINT64_MAX;
-    if (service->config->placement != HSPZ_PLACE_SPLIT || service->ops->load_on == NULL) {
-        return HSPZ_ANY_DEVICE;
+    const unsigned count = service->device_count;
+    bool *const members = malloc(count * sizeof(*members));
+    uint64_t *const bytes = calloc(count, sizeof(*bytes));
+    if (members == NULL || bytes == NULL) {
+        free(members);
+        free(bytes);
+        return hspz_error_set(&served->err, HSPZ_E_OUT_OF_MEMORY, "no memory for an index");
     }
     for (unsigned d = 0; d < count; d++) {
-        uint64_t bytes = 0;
+        members[d] = service->devices[d].state == HSPZ_DEVICE_READY;
         for (const struct hspz_served *s = catalog->list; s != NULL; s = s->next) {
-            bytes += s->device == d ? s->bytes : 0;
-        }
-        if (bytes < least) {
-            least = bytes;
-            best = d;
+            /* Of what is loading, the placing is the pool's. */
+            bytes[d] += s->bytes > 0 ? hspz_placing_bytes(&s->placing, d, s->bytes) : 0;
         }
     }
-    return best;
+    hspz_placing_fini(&served->placing);
+    const enum hspz_status status =
+        hspz_placing_init(&served->placing, (enum hspz_placement)service->config->placement, count,
+                          members, bytes, &served->err);
+    free(members);
+    free(bytes);
+    return status;
 }
 
 /* Why the next operation of a line cannot start; HSPZ_OK when it can, with its budget. */
@@ -414,7 +422,10 @@ check_start(struct hspz_served *served)
     if (atomic_load(&catalog->stop)) {
         return hspz_error_set(&served->err, HSPZ_E_SHUTTING_DOWN, "the server is shutting down");
     }
-    served->device = choose_device(catalog);
+    const enum hspz_status status = choose_devices(served);
+    if (status != HSPZ_OK) {
+        return status;
+    }
     const uint64_t budget = catalog->service->config->memory;
     /* With nothing left a byte is tried, to be told what is needed. */
     served->budget = budget == 0 ? 0 : budget > catalog->bytes ? budget - catalog->bytes : 1;

@@ -20,11 +20,15 @@ static enum hspz_status
 make_resident(struct hspz_served *served)
 {
     const struct hspz_service *service = served->catalog->service;
-    const enum hspz_status status =
-        served->device == HSPZ_ANY_DEVICE
-            ? service->ops->load(service->engine, served->index, &served->ref, &served->err)
-            : service->ops->load_on(service->engine, served->device, served->index, &served->ref,
-                                    &served->err);
+    enum hspz_status status =
+        hspz_placing_make(&served->placing, hspz_index_block_count(served->index), &served->err);
+    if (status != HSPZ_OK) {
+        return status;
+    }
+    status = served->placing.holds == NULL
+                 ? service->ops->load(service->engine, served->index, &served->ref, &served->err)
+                 : service->ops->load_on(service->engine, served->placing.holds, served->index,
+                                         &served->ref, &served->err);
     served->no_room = status == HSPZ_E_OUT_OF_MEMORY;
     return status;
 }

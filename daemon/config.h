@@ -22,8 +22,8 @@
 
 enum hspz_engine_choice { HSPZ_ENGINE_AUTO, HSPZ_ENGINE_CPU, HSPZ_ENGINE_CUDA };
 
-/* Indexes on several devices: each on all of them, or each on one. */
-enum hspz_placement { HSPZ_PLACE_REPLICATE, HSPZ_PLACE_SPLIT };
+/* An index on several devices: on each of them, on one of them, or its blocks one after another. */
+enum hspz_placement { HSPZ_PLACE_REPLICATE, HSPZ_PLACE_SPLIT, HSPZ_PLACE_BLOCKS };
 
 struct hspz_config_index {
     char *name;

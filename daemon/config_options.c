@@ -14,7 +14,7 @@
 #define AT(member) offsetof(struct hspz_config, member)
 
 static const char *const engine_names[] = {"auto", "cpu", "cuda", NULL};
-static const char *const placement_names[] = {"replicate", "split", NULL};
+static const char *const placement_names[] = {"replicate", "split", "blocks", NULL};
 static const char *const yes_names[] = {"no", "yes", NULL};
 static const char *const level_names[] = {"debug", "info", "warning", "error", NULL};
 static const char *const format_names[] = {"text", "json", NULL};
@@ -64,9 +64,10 @@ const struct hspz_option hspz_options[] = {
      "budget of all indexes on the host (default 0: none)", true, true},
     {"device_memory", "device-memory", BYTES, AT(device_memory), 0, BYTES_MAX, NULL, "BYTES",
      "budget on each GPU (default 0: most of what is free)", true, false},
-    {"placement", "placement", CHOICE, AT(placement), 0, 0, placement_names, "replicate|split",
-     "on several GPUs: each index on all of them (default), or on the one with most room", false,
-     false},
+    {"placement", "placement", CHOICE, AT(placement), 0, 0, placement_names,
+     "replicate|split|blocks",
+     "on several devices: each index on all of them (default), on the one with most room, or its blocks in turn",
+     false, false},
     {"device_timeout_ms", "device-timeout-ms", COUNT, AT(device_timeout_ms), 0, DAY_MS, NULL, "MS",
      "for a step on one of several devices, then it is done again on another (default 30000; 0: no limit)",
      false, true},

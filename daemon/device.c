@@ -143,8 +143,9 @@ empty_queue(struct hspz_service *service, struct hspz_worker *worker)
             task->event.fire(&task->event);
         } else {
             struct hspz_worker *const other =
-                task->kind == HSPZ_TASK_MOVES ? hspz_device_choose(service, NULL, HSPZ_ANY_DEVICE)
-                                              : NULL;
+                task->kind == HSPZ_TASK_MOVES
+                    ? hspz_device_choose(service, NULL, HSPZ_ANY_DEVICE, NULL)
+                    : NULL;
             hspz_worker_submit(other != NULL ? other : worker, task);
         }
     }
@@ -218,7 +219,8 @@ hspz_device_back(struct hspz_service *service, unsigned device, const struct hsp
 }
 
 struct hspz_worker *
-hspz_device_choose(struct hspz_service *service, struct hspz_worker *now, unsigned only)
+hspz_device_choose(struct hspz_service *service, struct hspz_worker *now, unsigned only,
+                   const bool *among)
 {
     const unsigned count = service->device_count;
     if (only != HSPZ_ANY_DEVICE) {
@@ -229,7 +231,7 @@ hspz_device_choose(struct hspz_service *service, struct hspz_worker *now, unsign
     uint64_t least = UINT64_MAX, here = UINT64_MAX;
     for (unsigned i = 0; i < count; i++) {
         const unsigned d = (service->next_device + i) % count;
-        if (!is_ready(service, d)) {
+        if (!is_ready(service, d) || (among != NULL && !among[d])) {
             continue;
         }
         const uint64_t step_ns = service->devices[d].step_ns;

@@ -51,9 +51,9 @@ void hspz_device_tick(struct hspz_service *service, uint64_t now_ns);
 void hspz_device_back(struct hspz_service *service, unsigned device, const struct hspz_error *why);
 
 /* The worker for the next turn of a job that had its last one with `now` (NULL: none yet): one of
- * device `only`, or with HSPZ_ANY_DEVICE of any; NULL when none works. */
+ * device `only`, or with HSPZ_ANY_DEVICE of any of `among` (NULL: of all); NULL when none works. */
 struct hspz_worker *hspz_device_choose(struct hspz_service *service, struct hspz_worker *now,
-                                       unsigned only);
+                                       unsigned only, const bool *among);
 /* A turn on the device ended. */
 void hspz_device_turned(struct hspz_device *device, const struct hspz_turned *turned);
 /* Turns that wait for one before them on their lane. */

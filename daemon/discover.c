@@ -402,7 +402,8 @@ give_turn(struct hspz_conn_job *job, const struct hspz_turn *turn)
         end_now(d);
         return HSPZ_GAVE_NONE;
     }
-    if (!hspz_conn_job_choose_worker(&d->base, hspz_served_device(d->served))) {
+    const bool *const among = hspz_served_holders(d->served, d->block);
+    if (!hspz_conn_job_choose_worker(&d->base, HSPZ_ANY_DEVICE, among)) {
         hspz_discover_fail(d, HSPZ_E_DEVICE_ERROR);
         end_now(d);
         return HSPZ_GAVE_NONE;

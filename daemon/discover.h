@@ -57,6 +57,7 @@ struct hspz_discover {
     struct hspz_job_place place; /* after the last step, for when its device is lost */
     XXH64_state_t *digest;       /* NULL: not wanted */
     struct hspz_buffer *buffers;
+    size_t block;              /* that its next step is about, or the last one was */
     unsigned device;           /* where what the engine's job made is; HSPZ_ANY_DEVICE: nowhere */
     struct hspz_turned turned; /* the turn */
     uint64_t scratch_limit;    /* most the job may hold to be stepped */

@@ -62,6 +62,13 @@ write_head(struct hspz_writer *w, const struct hspz_buffer *buffer)
     hspz_part_encode(w, &head, buffer->bytes);
 }
 
+static void
+look_at_block(struct hspz_discover *d)
+{
+    const size_t block = hspz_discover_service(d)->ops->job_block(d->job);
+    d->block = block != HSPZ_NO_BLOCK ? block : d->block;
+}
+
 /* One step into the first buffer of the turn. Returns false when the job ended. */
 static bool
 step(struct hspz_discover *d, struct hspz_worker *worker)
@@ -91,6 +98,7 @@ step(struct hspz_discover *d, struct hspz_worker *worker)
     }
     if (hspz_discover_service(d)->device_count > 1) {
         hspz_discover_service(d)->ops->job_place(d->job, &d->place);
+        look_at_block(d);
     }
     if (part.kind == HSPZ_STEP_ANCHORS || part.kind == HSPZ_STEP_HSPS) {
         const bool hsps = part.kind == HSPZ_STEP_HSPS;
@@ -131,6 +139,14 @@ move(struct hspz_discover *d, unsigned device)
     d->device = device;
 }
 
+/* Whether the worker's device holds what the next step is about. */
+static bool
+is_here(const struct hspz_discover *d, const struct hspz_worker *worker)
+{
+    const bool *const among = hspz_served_holders(d->served, d->block);
+    return among == NULL || among[hspz_worker_device(worker)];
+}
+
 void
 hspz_discover_run_turn(struct hspz_task *task, struct hspz_worker *worker)
 {
@@ -154,17 +170,18 @@ hspz_discover_run_turn(struct hspz_task *task, struct hspz_worker *worker)
             d->err.status = status;
         } else {
             ops->job_bytes(d->job, &d->bytes);
+            look_at_block(d);
         }
     }
     move(d, hspz_worker_device(worker));
-    bool again = going && d->bytes.most <= d->scratch_limit;
+    bool again = going && is_here(d, worker) && d->bytes.most <= d->scratch_limit;
     while (again) {
         going = step(d, worker) && !hspz_conn_job_must_stop(&d->base, &d->err);
         if (going) {
             ops->job_bytes(d->job, &d->bytes);
         }
-        again = going && d->buffers != NULL && d->bytes.most <= d->scratch_limit &&
-                !hspz_conn_job_turn_over(worker, start);
+        again = going && is_here(d, worker) && d->buffers != NULL &&
+                d->bytes.most <= d->scratch_limit && !hspz_conn_job_turn_over(worker, start);
     }
     if (atomic_load(&d->claim) == HSPZ_CLAIM_GIVEN_UP) {
         ops->job_end(&d->job);

@@ -526,7 +526,7 @@ give_turn(struct hspz_conn_job *job, const struct hspz_turn *turn)
     if (!job->held || job->working || job->lacking || is_aside(j)) {
         return HSPZ_GAVE_NONE;
     }
-    if (!hspz_conn_job_choose_worker(job, j->filter->device)) {
+    if (!hspz_conn_job_choose_worker(job, j->filter->device, NULL)) {
         hspz_conn_job_fail(job, HSPZ_E_DEVICE_ERROR, &j->err);
         finish(j);
         return HSPZ_GAVE_NONE;

@@ -239,10 +239,10 @@ hspz_conn_job_end_turn(struct hspz_conn_job *job, const struct hspz_turned *turn
 }
 
 bool
-hspz_conn_job_choose_worker(struct hspz_conn_job *job, unsigned device)
+hspz_conn_job_choose_worker(struct hspz_conn_job *job, unsigned device, const bool *among)
 {
     struct hspz_service *service = job->conn->service;
-    struct hspz_worker *next = hspz_device_choose(service, job->worker, device);
+    struct hspz_worker *next = hspz_device_choose(service, job->worker, device, among);
     if (next == NULL) {
         return false;
     }

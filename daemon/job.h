@@ -79,8 +79,10 @@ void hspz_conn_job_fail(const struct hspz_conn_job *job, enum hspz_status status
 bool hspz_conn_job_must_stop(const struct hspz_conn_job *job, struct hspz_error *err);
 /* On the worker: whether a turn that began at `start_ns` has had its time. */
 bool hspz_conn_job_turn_over(const struct hspz_worker *worker, uint64_t start_ns);
-/* A worker for the next turn, of `device` or any (daemon/device.h). False: none works. */
-HSPZ_MUST_USE bool hspz_conn_job_choose_worker(struct hspz_conn_job *job, unsigned device);
+/* A worker for the next turn, of `device` or any of `among` (daemon/device.h). False: none works.
+ */
+HSPZ_MUST_USE bool hspz_conn_job_choose_worker(struct hspz_conn_job *job, unsigned device,
+                                               const bool *among);
 /* Takes up to `parts` buffers, in a list; none when there is no room now. HSPZ_E_OUT_OF_MEMORY:
  * there is none, and nothing is under way that would give one back. */
 HSPZ_MUST_USE enum hspz_status hspz_conn_job_take_parts(struct hspz_conn_job *job, unsigned parts,

@@ -105,6 +105,8 @@ struct hspz_job_totals {
     struct hspz_strand_totals strand[2];
 };
 
+#define HSPZ_NO_BLOCK SIZE_MAX
+
 /* `most` may grow from step to step with what a job keeps. */
 struct hspz_job_bytes {
     uint64_t now;
@@ -141,9 +143,9 @@ struct hspz_engine_ops {
     /* Makes an index resident; holds its own count on it. */
     enum hspz_status (*load)(struct hspz_engine *engine, struct hspz_index *index,
                              struct hspz_ref **out, struct hspz_error *err);
-    /* The same on one device alone: its jobs then run on lanes of that. NULL: this engine has one.
-     */
-    enum hspz_status (*load_on)(struct hspz_engine *engine, unsigned device,
+    /* The same, but block b on device d only where holds[b * devices + d]. Then the steps of a
+     * block (job_block) run on devices that hold it. */
+    enum hspz_status (*load_on)(struct hspz_engine *engine, const bool *holds,
                                 struct hspz_index *index, struct hspz_ref **out,
                                 struct hspz_error *err);
     void (*unload)(struct hspz_ref **ref); /* no job on it by then */
@@ -180,6 +182,8 @@ struct hspz_engine_ops {
     /* Gives back all but what job_bytes says it keeps; the next step makes it again. Results do not
      * change. */
     void (*job_park)(struct hspz_job *job);
+    /* The block that the next step is about; HSPZ_NO_BLOCK: none, and it may run anywhere. */
+    size_t (*job_block)(const struct hspz_job *job);
     void (*job_totals)(const struct hspz_job *job, struct hspz_job_totals *out);
     /* Where a job of the same spec goes on that is to give out what this one has not. After a step
      * that failed: as before it. */

@@ -105,6 +105,12 @@ in_job_scope(const struct hspz_walk *walk)
     return walk->spec.scoring.scope == HSPZ_SCOPE_JOB;
 }
 
+size_t
+hspz_walk_block(const struct hspz_walk *walk)
+{
+    return hspz_walk_needs_batch(walk) ? walk->block : HSPZ_NO_BLOCK;
+}
+
 void
 hspz_walk_lose(struct hspz_walk *walk)
 {

@@ -113,6 +113,9 @@ void hspz_walk_end(struct hspz_walk *walk);
 /* False: the next step does without the engine's calls. */
 bool hspz_walk_needs_batch(const struct hspz_walk *walk);
 
+/* As job_block of engine/engine.h. */
+size_t hspz_walk_block(const struct hspz_walk *walk);
+
 HSPZ_MUST_USE enum hspz_status hspz_walk_step(struct hspz_walk *walk,
                                               const struct hspz_walk_ops *ops, void *user,
                                               struct hspz_part *part, struct hspz_error *err);

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* Alignment of the memory that steps write into: a page. */
@@ -21,6 +22,7 @@ struct hspz_engine {
 
 struct hspz_lane {
     struct hspz_pool *pool;
+    unsigned device, device_count;
     struct hspz_simulated *simulated; /* its device; NULL: it is not */
 };
 
@@ -88,6 +90,7 @@ cpu_unload(struct hspz_ref **ref)
         hspz_buckets_fini(&(*ref)->blocks[i]);
     }
     hspz_index_release(&(*ref)->index);
+    free((*ref)->holds);
     free(*ref);
     *ref = NULL;
 }
@@ -113,6 +116,26 @@ cpu_load(struct hspz_engine *engine, struct hspz_index *index, struct hspz_ref *
         }
     }
     *out = ref;
+    return HSPZ_OK;
+}
+
+/* The memory is the machine's, and the devices only keep to what they hold. */
+static enum hspz_status
+cpu_load_on(struct hspz_engine *engine, const bool *holds, struct hspz_index *index,
+            struct hspz_ref **out, struct hspz_error *err)
+{
+    const size_t count = hspz_index_block_count(index) * engine->device_count;
+    bool *copy = malloc(count * sizeof(*copy));
+    if (copy == NULL) {
+        return hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for an index");
+    }
+    memcpy(copy, holds, count * sizeof(*copy));
+    const enum hspz_status status = cpu_load(engine, index, out, err);
+    if (status != HSPZ_OK) {
+        free(copy);
+        return status;
+    }
+    (*out)->holds = copy;
     return HSPZ_OK;
 }
 
@@ -145,6 +168,8 @@ cpu_lane_open(struct hspz_engine *engine, unsigned device, struct hspz_lane **ou
         free(lane);
         return hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for a lane");
     }
+    lane->device = device;
+    lane->device_count = engine->device_count;
     lane->simulated = engine->simulated != NULL ? &engine->simulated[device] : NULL;
     *out = lane;
     return HSPZ_OK;
@@ -172,6 +197,7 @@ cpu_job_step(struct hspz_lane *lane, struct hspz_job *job, struct hspz_part *par
              struct hspz_error *err)
 {
     uint64_t begin_ns;
+    HSPZ_REQUIRE(hspz_cpu_job_held(job, lane->device, lane->device_count));
     if (lane->simulated == NULL) {
         return hspz_cpu_job_step(lane->pool, job, part, err);
     }
@@ -191,6 +217,7 @@ const struct hspz_engine_ops hspz_cpu_engine = {
     .device_count = cpu_device_count,
     .device_info = cpu_device_info,
     .load = cpu_load,
+    .load_on = cpu_load_on,
     .unload = cpu_unload,
     .filter = hspz_cpu_filter,
     .buffer_create = cpu_buffer_create,
@@ -201,6 +228,7 @@ const struct hspz_engine_ops hspz_cpu_engine = {
     .job_step = cpu_job_step,
     .job_bytes = hspz_cpu_job_bytes,
     .job_park = hspz_cpu_job_park,
+    .job_block = hspz_cpu_job_block,
     .job_totals = hspz_cpu_job_totals,
     .job_place = hspz_cpu_job_place,
     .job_end = hspz_cpu_job_end,

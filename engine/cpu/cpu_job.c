@@ -224,6 +224,20 @@ hspz_cpu_job_park(struct hspz_job *job)
     hspz_walk_lose(&job->walk);
 }
 
+bool
+hspz_cpu_job_held(const struct hspz_job *job, unsigned device, unsigned devices)
+{
+    const size_t block = hspz_walk_block(&job->walk);
+    return job->ref->holds == NULL || block == HSPZ_NO_BLOCK ||
+           job->ref->holds[block * devices + device];
+}
+
+size_t
+hspz_cpu_job_block(const struct hspz_job *job)
+{
+    return hspz_walk_block(&job->walk);
+}
+
 void
 hspz_cpu_job_totals(const struct hspz_job *job, struct hspz_job_totals *out)
 {

@@ -100,15 +100,15 @@ cuda_load(struct hspz_engine *engine, struct hspz_index *index, struct hspz_ref 
           struct hspz_error *err)
 {
     return hspz_cuda_ref_load(engine->devices, engine->device_count,
-                              (enum hspz_cuda_lookup)engine->tuning.lookup, index, out, err);
+                              (enum hspz_cuda_lookup)engine->tuning.lookup, NULL, index, out, err);
 }
 
 static enum hspz_status
-cuda_load_on(struct hspz_engine *engine, unsigned device, struct hspz_index *index,
+cuda_load_on(struct hspz_engine *engine, const bool *holds, struct hspz_index *index,
              struct hspz_ref **out, struct hspz_error *err)
 {
-    return hspz_cuda_ref_load(&engine->devices[device], 1,
-                              (enum hspz_cuda_lookup)engine->tuning.lookup, index, out, err);
+    return hspz_cuda_ref_load(engine->devices, engine->device_count,
+                              (enum hspz_cuda_lookup)engine->tuning.lookup, holds, index, out, err);
 }
 
 static enum hspz_status
@@ -227,6 +227,7 @@ const struct hspz_engine_ops hspz_cuda_engine = {
     .job_step = hspz_cuda_job_step,
     .job_bytes = hspz_cuda_job_bytes,
     .job_park = hspz_cuda_job_park,
+    .job_block = hspz_cuda_job_block,
     .job_totals = hspz_cuda_job_totals,
     .job_place = hspz_cuda_job_place,
     .job_end = hspz_cuda_job_end,

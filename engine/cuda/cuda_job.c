@@ -326,6 +326,12 @@ hspz_cuda_job_park(struct hspz_job *job)
     lose_batch(job);
 }
 
+size_t
+hspz_cuda_job_block(const struct hspz_job *job)
+{
+    return hspz_walk_block(&job->walk);
+}
+
 void
 hspz_cuda_job_totals(const struct hspz_job *job, struct hspz_job_totals *out)
 {

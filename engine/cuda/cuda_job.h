@@ -19,6 +19,7 @@ HSPZ_MUST_USE enum hspz_status hspz_cuda_job_step(struct hspz_lane *lane, struct
                                                   struct hspz_part *part, struct hspz_error *err);
 void hspz_cuda_job_bytes(const struct hspz_job *job, struct hspz_job_bytes *out);
 void hspz_cuda_job_park(struct hspz_job *job);
+size_t hspz_cuda_job_block(const struct hspz_job *job);
 void hspz_cuda_job_totals(const struct hspz_job *job, struct hspz_job_totals *out);
 void hspz_cuda_job_place(const struct hspz_job *job, struct hspz_job_place *out);
 void hspz_cuda_job_end(struct hspz_job **job);

@@ -157,8 +157,8 @@ load_block(struct hspz_cuda_device *device, enum hspz_cuda_lookup lookup,
 
 enum hspz_status
 hspz_cuda_ref_load(struct hspz_cuda_device *devices, unsigned device_count,
-                   enum hspz_cuda_lookup lookup, struct hspz_index *index, struct hspz_ref **out,
-                   struct hspz_error *err)
+                   enum hspz_cuda_lookup lookup, const bool *holds, struct hspz_index *index,
+                   struct hspz_ref **out, struct hspz_error *err)
 {
     const size_t blocks = hspz_index_block_count(index);
     struct hspz_ref *ref = calloc(1, sizeof(*ref) + device_count * blocks * sizeof(ref->blocks[0]));
@@ -172,10 +172,15 @@ hspz_cuda_ref_load(struct hspz_cuda_device *devices, unsigned device_count,
     const struct hspz_index_params *params = hspz_index_get_params(index);
     enum hspz_status status = HSPZ_OK;
     for (unsigned d = 0; d < device_count && status == HSPZ_OK; d++) {
-        status = hspz_cuda_device_use(&devices[d], err);
         for (size_t b = 0; b < blocks && status == HSPZ_OK; b++) {
-            status = load_block(&devices[d], lookup, params, hspz_index_get_block(index, b),
-                                &ref->blocks[d * blocks + b], err);
+            if (holds != NULL && !holds[b * device_count + d]) {
+                continue;
+            }
+            status = hspz_cuda_device_use(&devices[d], err);
+            if (status == HSPZ_OK) {
+                status = load_block(&devices[d], lookup, params, hspz_index_get_block(index, b),
+                                    &ref->blocks[d * blocks + b], err);
+            }
         }
     }
     if (status != HSPZ_OK) {
@@ -194,9 +199,12 @@ hspz_cuda_ref_unload(struct hspz_ref **ref)
         return;
     }
     for (unsigned d = 0; d < r->device_count; d++) {
-        (void)cudaSetDevice(r->devices[d].ordinal);
         for (size_t b = 0; b < r->block_count; b++) {
-            free_block(&r->devices[d], &r->blocks[d * r->block_count + b]);
+            struct hspz_cuda_block *const block = &r->blocks[d * r->block_count + b];
+            if (block->table.data != NULL) { /* it was loaded, or some of it */
+                (void)cudaSetDevice(r->devices[d].ordinal);
+                free_block(&r->devices[d], block);
+            }
         }
     }
     hspz_index_release(&r->index);

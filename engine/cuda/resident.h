@@ -1,4 +1,5 @@
-/* An index resident in device memory: on every device of the engine, the tables of every block.
+/* An index resident in device memory: on every device of the engine, the tables of every block that
+ * it holds.
  *
  * The host's copy stays acquired for its parameters.
  * Threads: immutable once loaded; share freely. */
@@ -26,9 +27,10 @@ struct hspz_ref {
     struct hspz_cuda_block blocks[]; /* device_count x block_count */
 };
 
+/* `holds`: [block][device], which; NULL: all. */
 HSPZ_MUST_USE enum hspz_status hspz_cuda_ref_load(struct hspz_cuda_device *devices,
                                                   unsigned device_count,
-                                                  enum hspz_cuda_lookup lookup,
+                                                  enum hspz_cuda_lookup lookup, const bool *holds,
                                                   struct hspz_index *index, struct hspz_ref **out,
                                                   struct hspz_error *err);
 void hspz_cuda_ref_unload(struct hspz_ref **ref);

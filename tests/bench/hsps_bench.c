@@ -343,7 +343,8 @@ main(int argc, char **argv)
     hspz_scoring_init(&b.spec.scoring);
     must(hspz_cuda_device_init(&b.device, NULL, 1, 0, &b.err), &b.err);
     must(hspz_cuda_lane_open(&b.device, &b.lane, &b.err), &b.err);
-    must(hspz_cuda_ref_load(&b.device, 1, HSPZ_CUDA_LOOKUP_AUTO, index, &b.ref, &b.err), &b.err);
+    must(hspz_cuda_ref_load(&b.device, 1, HSPZ_CUDA_LOOKUP_AUTO, NULL, index, &b.ref, &b.err),
+         &b.err);
     must(hspz_cuda_scratch_hold(&b.device, &b.scratch, b.lane->work, &fresh, &b.err), &b.err);
     for (int i = 0; i <= PHASES; i++) {
         must_cuda(cudaEventCreate(&b.marks[i]));

@@ -63,7 +63,7 @@ teardown(void **state)
 static struct hspz_worker *
 first_turn(struct bench *b, unsigned only)
 {
-    struct hspz_worker *w = hspz_device_choose(&b->service, NULL, only);
+    struct hspz_worker *w = hspz_device_choose(&b->service, NULL, only, NULL);
     hspz_worker_join(w);
     return w;
 }
@@ -119,24 +119,24 @@ test_a_job_leaves_its_device_for_half_the_wait(void **state)
     /* Another lane of the same device is free. */
     hspz_worker_turn_begin(b->workers[0]);
     hspz_worker_turn_begin(b->workers[1]);
-    assert_ptr_equal(hspz_device_choose(&b->service, b->workers[0], HSPZ_ANY_DEVICE),
+    assert_ptr_equal(hspz_device_choose(&b->service, b->workers[0], HSPZ_ANY_DEVICE, NULL),
                      b->workers[3]);
-    assert_ptr_equal(hspz_device_choose(&b->service, b->workers[3], HSPZ_ANY_DEVICE),
+    assert_ptr_equal(hspz_device_choose(&b->service, b->workers[3], HSPZ_ANY_DEVICE, NULL),
                      b->workers[3]);
     /* 3 turns of 1 ms against one of 3 ms, and against 2 of 1 ms. */
     hspz_worker_turn_begin(b->workers[3]);
-    assert_ptr_equal(hspz_device_choose(&b->service, b->workers[0], HSPZ_ANY_DEVICE),
+    assert_ptr_equal(hspz_device_choose(&b->service, b->workers[0], HSPZ_ANY_DEVICE, NULL),
                      b->workers[0]);
     assert_int_equal(hspz_device_turns(&b->service, 0), 2);
     assert_int_equal(hspz_device_queued(&b->service, 0), 0);
     hspz_worker_turn_end(b->workers[1], MS);
     /* 3 ms against 1 ms. */
-    assert_ptr_equal(hspz_device_choose(&b->service, b->workers[0], HSPZ_ANY_DEVICE),
+    assert_ptr_equal(hspz_device_choose(&b->service, b->workers[0], HSPZ_ANY_DEVICE, NULL),
                      b->workers[1]);
     /* Where it has to be it stays. */
-    assert_ptr_equal(hspz_device_choose(&b->service, b->workers[0], 0), b->workers[0]);
+    assert_ptr_equal(hspz_device_choose(&b->service, b->workers[0], 0, NULL), b->workers[0]);
     hspz_worker_turn_begin(b->workers[0]);
-    assert_ptr_equal(hspz_device_choose(&b->service, b->workers[0], 0), b->workers[3]);
+    assert_ptr_equal(hspz_device_choose(&b->service, b->workers[0], 0, NULL), b->workers[3]);
     assert_int_equal(hspz_device_queued(&b->service, 0), 1);
     assert_int_equal(hspz_device_lanes(&b->service), LANES);
 }
@@ -152,8 +152,8 @@ test_an_idle_device_that_was_slow_is_tried_again(void **state)
         hspz_worker_turn_begin(b->workers[i]);
     }
     unsigned n = 0;
-    while (hspz_worker_device(hspz_device_choose(&b->service, b->workers[0], HSPZ_ANY_DEVICE)) !=
-           2) {
+    while (hspz_worker_device(
+               hspz_device_choose(&b->service, b->workers[0], HSPZ_ANY_DEVICE, NULL)) != 2) {
         assert_true(++n < 500);
     }
     /* From 1000 ms to a half of two of 1 ms, by 1/8 each time. */
@@ -161,7 +161,7 @@ test_an_idle_device_that_was_slow_is_tried_again(void **state)
     /* Not while it works: then its speed is known. */
     hspz_worker_turn_begin(b->workers[2]);
     const uint64_t step_ns = b->devices[2].step_ns;
-    (void)hspz_device_choose(&b->service, b->workers[0], HSPZ_ANY_DEVICE);
+    (void)hspz_device_choose(&b->service, b->workers[0], HSPZ_ANY_DEVICE, NULL);
     assert_int_equal(b->devices[2].step_ns, step_ns);
 }
 
@@ -200,14 +200,15 @@ test_a_lost_device_gets_nothing_while_another_works(void **state)
     for (unsigned i = 0; i < 9; i++) {
         assert_int_not_equal(hspz_worker_device(first_turn(b, HSPZ_ANY_DEVICE)), 1);
     }
-    assert_null(hspz_device_choose(&b->service, b->workers[1], 1));
+    assert_null(hspz_device_choose(&b->service, b->workers[1], 1, NULL));
     assert_int_not_equal(
-        hspz_worker_device(hspz_device_choose(&b->service, b->workers[1], HSPZ_ANY_DEVICE)), 1);
+        hspz_worker_device(hspz_device_choose(&b->service, b->workers[1], HSPZ_ANY_DEVICE, NULL)),
+        1);
     assert_true(hspz_device_lose(&b->service, 0, &why));
-    assert_ptr_equal(hspz_device_choose(&b->service, b->workers[5], HSPZ_ANY_DEVICE),
+    assert_ptr_equal(hspz_device_choose(&b->service, b->workers[5], HSPZ_ANY_DEVICE, NULL),
                      b->workers[5]);
     assert_false(hspz_device_lose(&b->service, 2, &why));
-    assert_null(hspz_device_choose(&b->service, NULL, HSPZ_ANY_DEVICE));
+    assert_null(hspz_device_choose(&b->service, NULL, HSPZ_ANY_DEVICE, NULL));
     assert_int_equal(hspz_device_count_ready(&b->service), 0);
 }
 

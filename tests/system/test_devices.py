@@ -255,6 +255,62 @@ class DevicesTest(hspz_test.TestCase):
             self.assertEqual(daemon.process.wait(20 * hspz_test.SLOWER), 75, daemon.log())
         self.assertIn("the last one, does not answer", daemon.log())
 
+    BLOCKS = 7
+
+    def blocks(self, name="blocks"):
+        """An index of so many blocks, and a query that has hits in each."""
+        rng = random.Random(name)
+        sequences = [("s%d" % i, bases(rng, 900)) for i in range(self.BLOCKS)]
+        query = "".join(s[200:500] for _, s in sequences[::-1])
+        return self.index(sequences, "--block-size", "800", name=name), query
+
+    def answers(self, daemon, index, query, count):
+        """Of so many jobs of each kind at once, which must be alike: by kind data, parts and digest."""
+        kinds = ({"transitions": False, "max_hits": 40}, {"transitions": True, "max_hits": 10000},
+                 {"output": "hsps", "max_hits": 300}, {"output": "hsps", "hsps": {"scope": "chunk"},
+                                                       "max_hits": 300})
+        got = []
+        for kind in kinds:
+            with contextlib.ExitStack() as stack:
+                jobs = [(peer, self.ask(peer, index=index, query={"bases": query.encode()}, **kind))
+                        for peer in self.peers(daemon, count, stack)]
+                same = [(data, parts_of(parts), result["digest"], result["strands"])
+                        for result, data, parts in (peer.anchors(n) for peer, n in jobs)]
+            for one in same:
+                self.assertEqual(one, same[0])
+            self.assertEqual({p["ref_block"] for p in same[0][1]}, set(range(self.BLOCKS)))
+            got.append(same[0])
+        return got
+
+    def test_each_placement_of_an_index_gives_the_same(self):
+        index, query = self.blocks()
+        daemon = self.daemon(indexes={"blocks": index})
+        want = self.answers(daemon, "blocks", query, 1)
+        daemon.stop(expect=0)
+        for placement, busy in (("replicate", range(4, 9)), ("split", range(1, 2)),
+                                ("blocks", range(7, 8))):
+            daemon = self.daemon("--simulate-devices", "8x100", "--placement", placement,
+                                 indexes={"blocks": index})
+            self.assertEqual(self.answers(daemon, "blocks", query, 5), want)
+            parts = [d["parts"] for d in self.devices(daemon)]
+            self.assertIn(sum(p > 0 for p in parts), busy, (placement, parts))
+            daemon.stop(expect=0)
+
+    def test_blocks_that_only_a_lost_device_held_are_told(self):
+        index, query = self.blocks()
+        daemon = self.daemon("--simulate-devices", "2x100,100:fails=3,5x100", "--placement",
+                             "blocks", indexes={"blocks": index})
+        with daemon.peer() as peer:
+            error = peer.error("discover", {"index": "blocks", "query": {"bases": query.encode()},
+                                            "max_hits": 40})
+            self.assert_code(error, "device_error")
+            self.assertEqual(peer.call("health")["state"], "ready")
+            # Loaded again it is on those that work.
+            peer.call("index.unload", index="blocks")
+            peer.call("index.load", index="blocks", file=index)
+            self.assertEqual(len(self.answers(daemon, "blocks", query, 3)), 4)
+        daemon.stop(expect=0)
+
     def test_a_list_that_is_none_is_refused_with_its_entry(self):
         daemon = self.daemon("--simulate-devices", "4x100,oops", wait=False)
         self.assertEqual(daemon.process.wait(30), 2, daemon.log())
