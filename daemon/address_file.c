@@ -3,21 +3,25 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static bool
-write_lines(FILE *out, const struct hspz_listeners *listeners)
+write_lines(FILE *out, const struct hspz_listeners *listeners, bool tls)
 {
     bool good = true;
     for (size_t i = 0; i < hspz_listeners_count(listeners); i++) {
-        good = fprintf(out, "%s\n", hspz_listeners_address(listeners, i)) > 0 && good;
+        const char *address = hspz_listeners_address(listeners, i);
+        const bool secret = tls && strncmp(address, "tcp:", 4) == 0;
+        good = fprintf(out, "%s%s\n", secret ? "tls:" : "", secret ? address + 4 : address) > 0 &&
+               good;
     }
     return fflush(out) == 0 && good;
 }
 
 enum hspz_status
 hspz_address_file_write(struct hspz_address_file *file, const char *path,
-                        const struct hspz_listeners *listeners, struct hspz_error *err)
+                        const struct hspz_listeners *listeners, bool tls, struct hspz_error *err)
 {
     char *fresh = NULL;
     FILE *out = NULL;
@@ -31,7 +35,8 @@ hspz_address_file_write(struct hspz_address_file *file, const char *path,
         status = hspz_error_errno(err, HSPZ_E_IO, errno, "%s: cannot write the addresses", fresh);
         goto out;
     }
-    if (!write_lines(out, listeners) || fstat(fileno(out), &st) != 0 || rename(fresh, path) != 0) {
+    if (!write_lines(out, listeners, tls) || fstat(fileno(out), &st) != 0 ||
+        rename(fresh, path) != 0) {
         status = hspz_error_errno(err, HSPZ_E_IO, errno, "%s: cannot write the addresses", path);
         (void)unlink(fresh);
         goto out;

@@ -249,8 +249,8 @@ hspz_daemon_start(struct hspz_daemon *d, struct hspz_error *err)
         status = hspz_http_start(d->http, s, err);
     }
     if (status == HSPZ_OK && s->config->address_file != NULL) {
-        status =
-            hspz_address_file_write(&d->address_file, s->config->address_file, d->listeners, err);
+        status = hspz_address_file_write(&d->address_file, s->config->address_file, d->listeners,
+                                         hspz_config_serves_tls(s->config), err);
     }
     return status == HSPZ_OK ? load_indexes(d, err) : status;
 }

@@ -270,6 +270,16 @@ class PeerTest(TlsCase):
             self.assertEqual((peer.welcome["tenant"], peer.welcome["role"]), ("", "user"))
         node.stop()
 
+    def test_the_address_file_says_what_clients_take(self):
+        path = self.path("addresses")
+        self.start("--address-file", path)
+        with open(path, encoding="utf-8") as file:
+            unix, tls = file.read().splitlines()
+        self.assertEqual((unix, tls), (self.node.server, "tls:127.0.0.1:%d" % self.node.port()))
+        done = client("--ca", self.ca.certificate, "health", server=tls.replace("127.0.0.1", "localhost"),
+                      env=hspz_test.child_env(HSPZ_TOKEN=TOKEN), check=0)
+        self.assertIn("ready", done.stdout)
+
     def test_every_address_serves_tls_where_tenants_and_tls_are_set(self):
         self.start(listen=["0.0.0.0:0"])
         self.assertNotIn("unencrypted", self.node.log())
