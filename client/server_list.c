@@ -16,7 +16,7 @@ hspz_server_list_fini(struct hspz_server_list *list)
 }
 
 enum hspz_status
-hspz_server_list_add(struct hspz_server_list *list, const struct hspz_address *address,
+hspz_server_list_add(struct hspz_server_list *list, const struct hspz_named_server *server,
                      struct hspz_error *err)
 {
     if (list->count == HSPZ_SERVERS_MOST) {
@@ -24,14 +24,14 @@ hspz_server_list_add(struct hspz_server_list *list, const struct hspz_address *a
     }
     if (list->count == list->room) {
         const size_t room = list->room == 0 ? 8 : 2 * list->room;
-        struct hspz_address *grown = realloc(list->items, room * sizeof(*grown));
+        struct hspz_named_server *grown = realloc(list->items, room * sizeof(*grown));
         if (grown == NULL) {
             return hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for addresses");
         }
         list->items = grown;
         list->room = room;
     }
-    list->items[list->count++] = *address;
+    list->items[list->count++] = *server;
     return HSPZ_OK;
 }
 
@@ -69,15 +69,15 @@ parse_line(struct hspz_server_list *list, const char *name, size_t number, const
     }
     memcpy(text, bytes, len);
     text[len] = '\0';
-    struct hspz_address address;
+    struct hspz_named_server server = {0};
     struct hspz_error why = {0};
     enum hspz_status status = HSPZ_OK;
     if (strlen(text) != len) {
         return bad_line(name, number, "a byte 0", err);
     }
-    status = hspz_address_parse(text, &address, &why);
+    status = hspz_address_parse(text, &server.address, &why);
     if (status == HSPZ_OK) {
-        status = hspz_server_list_add(list, &address, &why);
+        status = hspz_server_list_add(list, &server, &why);
     }
     if (status != HSPZ_OK) {
         (void)bad_line(name, number, why.text, err);

@@ -15,14 +15,19 @@
 #define HSPZ_SERVERS_MOST 1024u
 #define HSPZ_SERVER_FILE_BYTES (1u << 20)
 
+struct hspz_named_server {
+    struct hspz_address address;
+    unsigned rank; /* used only while all of lower rank fail */
+};
+
 struct hspz_server_list {
-    struct hspz_address *items;
+    struct hspz_named_server *items;
     size_t count, room;
 };
 
 void hspz_server_list_fini(struct hspz_server_list *list); /* leaves an empty one */
 HSPZ_MUST_USE enum hspz_status hspz_server_list_add(struct hspz_server_list *list,
-                                                    const struct hspz_address *address,
+                                                    const struct hspz_named_server *server,
                                                     struct hspz_error *err);
 /* Adds what a file of this content names; `name` is for errors. */
 HSPZ_MUST_USE enum hspz_status hspz_server_list_parse(struct hspz_server_list *list,

@@ -1,5 +1,8 @@
 #include "client/servers.h"
 
+#include "client/socket.h"
+#include "client/srv.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +11,28 @@
 struct hspz_servers {
     const struct hspz_cli *cli;
     struct hspz_server_list list;
-    bool looked;
+    bool looked, failed; /* at all, and the last time */
+    int64_t looked_ms;
     struct stat seen; /* of the file; zeroed while there is none */
 };
+
+static bool
+asks_dns(const struct hspz_cli *cli)
+{
+    char name[HSPZ_SRV_NAME_BYTES];
+    bool tls;
+    for (size_t i = 0; i < cli->servers.count; i++) {
+        if (hspz_srv_name(cli->servers.items[i], name, &tls, NULL) != HSPZ_E_UNSUPPORTED) {
+            return true;
+        }
+    }
+    return false;
+}
 
 bool
 hspz_servers_many(const struct hspz_cli *cli)
 {
-    return cli->servers_file != NULL || cli->servers.count > 1;
+    return cli->servers_file != NULL || cli->servers.count > 1 || asks_dns(cli);
 }
 
 enum hspz_status
@@ -26,8 +43,13 @@ hspz_servers_check(const struct hspz_cli *cli, struct hspz_error *err)
         status = hspz_error_set(err, HSPZ_E_BAD_REQUEST, "--server or --servers, not both");
     }
     for (size_t i = 0; i < cli->servers.count && status == HSPZ_OK; i++) {
+        char name[HSPZ_SRV_NAME_BYTES];
+        bool tls;
         struct hspz_address address;
-        status = hspz_address_parse(cli->servers.items[i], &address, err);
+        status = hspz_srv_name(cli->servers.items[i], name, &tls, err);
+        if (status == HSPZ_E_UNSUPPORTED) {
+            status = hspz_address_parse(cli->servers.items[i], &address, err);
+        }
     }
     return status;
 }
@@ -73,10 +95,18 @@ read_options(const struct hspz_cli *cli, struct hspz_server_list *list, struct h
 {
     enum hspz_status status = HSPZ_OK;
     for (size_t i = 0; i < cli->servers.count && status == HSPZ_OK; i++) {
-        struct hspz_address address;
-        status = hspz_address_parse(cli->servers.items[i], &address, err);
+        const char *const text = cli->servers.items[i];
+        char name[HSPZ_SRV_NAME_BYTES];
+        bool tls;
+        struct hspz_named_server server = {0};
+        status = hspz_srv_name(text, name, &tls, err);
         if (status == HSPZ_OK) {
-            status = hspz_server_list_add(list, &address, err);
+            status = hspz_srv_look_up(name, tls, list, err);
+        } else if (status == HSPZ_E_UNSUPPORTED) {
+            status = hspz_address_parse(text, &server.address, err);
+            if (status == HSPZ_OK) {
+                status = hspz_server_list_add(list, &server, err);
+            }
         }
     }
     return status;
@@ -91,26 +121,47 @@ read_file(const char *path, struct hspz_server_list *list, struct hspz_error *er
                : status;
 }
 
+/* Whether it may be another list by now. */
+static bool
+is_due(struct hspz_servers *servers)
+{
+    const char *path = servers->cli->servers_file;
+    const int64_t now_ms = hspz_clock_ms();
+    struct stat now = {0};
+    bool due = !servers->looked;
+    if (path == NULL) {
+        /* While nobody is named, each time that is asked. */
+        due = due || (asks_dns(servers->cli) &&
+                      (servers->list.count == 0 ||
+                       now_ms - servers->looked_ms > HSPZ_SRV_SECONDS * INT64_C(1000)));
+    } else {
+        if (stat(path, &now) != 0) {
+            now = (struct stat){0};
+        }
+        due = due || !same_file(&now, &servers->seen);
+        servers->seen = now;
+    }
+    servers->looked = true;
+    servers->looked_ms = due ? now_ms : servers->looked_ms;
+    return due;
+}
+
 enum hspz_status
 hspz_servers_refresh(struct hspz_servers *servers, bool *changed, struct hspz_error *err)
 {
     const char *path = servers->cli->servers_file;
-    struct stat now = {0};
     *changed = false;
-    if (path != NULL && stat(path, &now) != 0) {
-        now = (struct stat){0};
-    }
-    if (servers->looked && same_file(&now, &servers->seen)) {
+    if (!is_due(servers)) {
         return HSPZ_OK;
     }
-    servers->looked = true;
-    servers->seen = now;
     struct hspz_server_list list = {0};
     const enum hspz_status status =
         path != NULL ? read_file(path, &list, err) : read_options(servers->cli, &list, err);
+    const bool told = servers->failed && path == NULL && servers->list.count > 0;
+    servers->failed = status != HSPZ_OK;
     if (status != HSPZ_OK) {
         hspz_server_list_fini(&list);
-        return status;
+        return told ? HSPZ_OK : status;
     }
     hspz_server_list_fini(&servers->list);
     servers->list = list;

@@ -179,7 +179,7 @@ match_list(struct hspz_spread *spread, struct hspz_error *err)
     for (size_t i = 0; i < list->count && status == HSPZ_OK; i++) {
         char where[HSPZ_ADDRESS_TEXT_BYTES];
         size_t s = 0;
-        hspz_address_print(&list->items[i], where);
+        hspz_address_print(&list->items[i].address, where);
         while (s < spread->server_count &&
                (spread->servers[s]->wanted || strcmp(spread->servers[s]->where, where) != 0)) {
             s++;
@@ -187,7 +187,10 @@ match_list(struct hspz_spread *spread, struct hspz_error *err)
         if (s < spread->server_count) {
             spread->servers[s]->wanted = true;
         } else {
-            status = add_server(spread, &list->items[i], err);
+            status = add_server(spread, &list->items[i].address, err);
+        }
+        if (status == HSPZ_OK) {
+            spread->servers[s]->rank = list->items[i].rank;
         }
     }
     for (size_t s = 0; s < spread->server_count; s++) {

@@ -317,7 +317,8 @@ static bool
 some_are_new(const struct hspz_spread *spread)
 {
     for (size_t i = 0; i < spread->server_count; i++) {
-        if (spread->servers[i]->wanted && spread->servers[i]->state == HSPZ_SERVER_NEW) {
+        if (spread->servers[i]->wanted && spread->servers[i]->rank == 0 &&
+            spread->servers[i]->state == HSPZ_SERVER_NEW) {
             return true;
         }
     }

@@ -34,9 +34,10 @@ struct hspz_spread_server {
     int stop_fd;                /* an eventfd: its call ends */
     struct hspz_client *client; /* of its thread, while that runs; NULL: none, or not checked */
     pthread_t thread;
-    bool running; /* there is a thread; */
-    bool ended;   /* which is at its end, to be joined */
-    bool wanted;  /* still named */
+    bool running;  /* there is a thread; */
+    bool ended;    /* which is at its end, to be joined */
+    bool wanted;   /* still named */
+    unsigned rank; /* not asked while one of lower rank is left */
     enum hspz_spread_state state;
     bool answered;                 /* at least once */
     unsigned failures;             /* since it last did a unit */

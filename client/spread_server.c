@@ -104,7 +104,8 @@ is_over(const struct hspz_spread_server *server)
 {
     const struct hspz_spread *spread = server->spread;
     return spread->over || !server->wanted || spread->failure.status != HSPZ_OK ||
-           (spread->cut_all && spread->first == NULL && server->state != HSPZ_SERVER_NEW);
+           (spread->cut_all && spread->first == NULL &&
+            (server->state != HSPZ_SERVER_NEW || server->rank > 0));
 }
 
 static bool
@@ -399,6 +400,21 @@ do_unit(struct hspz_spread_server *server, struct hspz_spread_unit *unit)
     pthread_mutex_lock(&spread->mutex);
 }
 
+/* Whether one of lower rank is left, so that this one is not asked. */
+static bool
+is_in_reserve(const struct hspz_spread_server *server)
+{
+    const struct hspz_spread *spread = server->spread;
+    for (size_t i = 0; i < spread->server_count; i++) {
+        const struct hspz_spread_server *other = spread->servers[i];
+        if (other->wanted && other->rank < server->rank &&
+            (other->state != HSPZ_SERVER_FAILED || other->unit != NULL)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Until something changed, or the time came. */
 static void
 wait_for_change(struct hspz_spread_server *server, int64_t most_ms)
@@ -424,6 +440,8 @@ hspz_spread_serve(void *user)
         const int64_t pause = server->again_ms - hspz_clock_ms();
         if (pause > 0) {
             wait_for_change(server, pause);
+        } else if (is_in_reserve(server)) {
+            wait_for_change(server, SLOW_LEAST_MS / 4);
         } else if (server->client == NULL) {
             get_ready(server);
         } else {

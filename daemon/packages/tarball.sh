@@ -61,7 +61,7 @@ strip "$top/bin/"*
 # Everything but the C library's own and the driver's.
 for program in "$top/bin/"*; do
     ldd "$program" | awk '$3 ~ /^\// { print $3 }'
-done | sort -u | { grep -Ev '/(libc|libm|libpthread|libdl|librt|ld-linux[^/]*|libcuda)\.so' || true; } |
+done | sort -u | { grep -Ev '/(libc|libm|libpthread|libdl|librt|libresolv|ld-linux[^/]*|libcuda)\.so' || true; } |
     while read -r library; do
         cp -L "$library" "$top/lib/"
     done

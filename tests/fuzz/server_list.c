@@ -20,7 +20,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     for (size_t i = 0; i < list.count; i++) {
         char text[HSPZ_ADDRESS_TEXT_BYTES];
-        hspz_address_print(&list.items[i], text);
+        hspz_address_print(&list.items[i].address, text);
         HSPZ_REQUIRE(hspz_server_list_parse(&again, "again", (const uint8_t *)text, strlen(text),
                                             &err) == HSPZ_OK);
         HSPZ_REQUIRE(again.count == i + 1);

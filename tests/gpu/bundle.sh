@@ -69,7 +69,7 @@ for program in lastz bgzip; do
 done
 for program in bundle/bin/* bundle/tools/*; do
     ldd "$program" | awk '$3 ~ /^\// { print $3 }'
-done | sort -u | grep -Ev '/(libc|libm|libstdc\+\+|libgcc_s|libpthread|libdl|librt|ld-linux[^/]*|libcuda)\.so' |
+done | sort -u | grep -Ev '/(libc|libm|libstdc\+\+|libgcc_s|libpthread|libdl|librt|libresolv|ld-linux[^/]*|libcuda)\.so' |
     while read -r library; do
         cp -L "$library" bundle/lib/
     done

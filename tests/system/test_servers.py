@@ -5,6 +5,8 @@ import random
 import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import tempfile
 import threading
@@ -26,6 +28,56 @@ COMMANDS = [
     ("hsps", "--format", "segments"),
     ("hsps", "--compat", "kegalign-0.1", "--interval", "200000"),
 ]
+
+
+class Names(threading.Thread):
+    """A name server for the clients of a test: `records` is {(name, type): [data of a record]}."""
+    A, SRV = 1, 33
+
+    def __init__(self):
+        super().__init__()
+        self.records, self.asked, self.over = {}, [], False
+        self.address = "127.%d.%d.%d" % tuple(random.SystemRandom().randrange(1, 255)
+                                              for _ in range(3))
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind((self.address, 53))
+        self.socket.settimeout(0.1)
+
+    def stop(self):
+        self.over = True
+        self.join()
+        self.socket.close()
+
+    @staticmethod
+    def name(text):
+        labels = [label for label in text.split(".") if label]
+        return b"".join(bytes([len(label)]) + label.encode() for label in labels) + b"\0"
+
+    def serve(self, name, port, *records):
+        """Makes name the SRV records (priority, weight, target), all of one port or of theirs."""
+        self.records[name, self.SRV] = [
+            struct.pack(">HHH", priority, weight, port or int(target.split(":")[1])) +
+            self.name(target.split(":")[0]) for priority, weight, target in records]
+
+    def run(self):
+        while not self.over:
+            try:
+                query, peer = self.socket.recvfrom(4096)
+            except TimeoutError:
+                continue
+            at, labels = 12, []
+            while query[at]:
+                labels.append(query[at + 1:at + 1 + query[at]].decode().lower())
+                at += 1 + query[at]
+            name, kind = ".".join(labels), struct.unpack_from(">H", query, at + 1)[0]
+            self.asked.append((name, kind))
+            data = self.records.get((name, kind))
+            known = any(name == n for n, _ in self.records)
+            answers = b"".join(b"\xc0\x0c" + struct.pack(">HHIH", kind, 1, 1, len(d)) + d
+                               for d in data or [])
+            self.socket.sendto(query[:2] + struct.pack(
+                ">HHHHH", 0x8180 | (0 if known else 3), 1, len(data or []), 0, 0) +
+                query[12:at + 5] + answers, peer)
 
 
 def changed(rng, text):
@@ -330,6 +382,136 @@ class ServersTest(hspz_test.TestCase):
         self.assertIn("servers:1: address \"nonsense\"", said)
         self.assertGreater(self.work(said)[second.server][0], 0, said)
 
+    def proxy(self, daemons):
+        """HAProxy as the handbook has it before two daemons; its address."""
+        program = hspz_test.tool("haproxy")
+        port = hspz_test.free_port()
+        with open(os.path.join(hspz_test.SOURCE, "client/handbook/operator.md"),
+                  encoding="utf-8") as book:
+            text = re.search("```haproxy\n(.*?)```", book.read(), re.S).group(1)
+        for i, daemon in enumerate(daemons):
+            text = text.replace("10.1.0.1%d:7979" % (i + 1), "unix@" + daemon.path)
+        text = text.replace("10.1.0.1:7979", "127.0.0.1:%d" % port).replace("inter 2s",
+                                                                            "inter 200ms")
+        config = self.file("haproxy.cfg", "global\n    maxconn 100\n" + text)
+        with open(self.path("haproxy.log"), "wb") as log:
+            process = subprocess.Popen([program, "-db", "-f", config], stdout=log, stderr=log)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        address = "tcp:127.0.0.1:%d" % port
+        client("--server", address, "--wait", "60", "health", check=0)
+        return address
+
+    def test_behind_haproxy(self):
+        want = self.want("ref", self.query, COMMANDS[0])
+        daemons = [self.start(i) for i in range(2)]
+        address = self.proxy(daemons)
+        # One connection is as to a daemon; with two, each comes to another daemon.
+        done = client("--server", address, "discover", "ref", self.query, text=False, check=0)
+        self.assertTrue(done.stdout == want)
+        jobs = [d.jobs()["ok"] for d in daemons]
+        self.finish(self.begin("--server", address, "--server", address, "discover", "ref",
+                               self.query), want)
+        for daemon, before in zip(daemons, jobs):
+            self.assertGreater(daemon.jobs()["ok"], before)
+
+    def test_a_daemon_behind_haproxy_dies_mid_stream(self):
+        rng = random.Random()
+        want = self.want("ref", self.much, COMMANDS[0])
+        daemons = [self.start(i) for i in range(2)]
+        address = self.proxy(daemons)
+        for victim in range(2):
+            process = self.begin("--server", address, "--server", address, "-v", "discover", "ref",
+                                 self.much)
+            daemons[victim].wait_jobs(running=1)
+            time.sleep(rng.random())
+            daemons[victim].process.kill()
+            daemons[victim].process.wait()
+            said = self.finish(process, want)
+            self.assertEqual(len(re.findall("^server tcp:.* units", said, re.M)), 2, said)
+            daemons[victim] = self.start(victim)
+            client("--server", address, "--wait", "60", "health", check=0)
+        # Both are gone: the proxy alone is no server.
+        for daemon in daemons:
+            daemon.process.kill()
+            daemon.process.wait()
+        done = client("--server", address, "--server", address, "discover", "ref", self.query,
+                      check=1)
+        self.assertEqual(done.stderr.count("hspz-client: server %s: " % address), 2, done.stderr)
+
+    def names(self):
+        """A name server, and what comes before a command that asks it."""
+        unshare = hspz_test.tool("unshare")
+        conf = self.path("resolv.conf")
+        self.file("resolv.conf", "")
+        # Root, for a port below 1024 and another /etc/resolv.conf.
+        prefix = [unshare, "--mount", "sh", "-c",
+                  'mount --bind %s "$(readlink -f /etc/resolv.conf)" && exec "$@"' % conf, "sh"]
+        if subprocess.run(prefix + ["true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no mounts of its own")
+        names = Names()
+        self.file("resolv.conf", "nameserver %s\n" % names.address)
+        names.start()
+        self.addCleanup(names.stop)
+        return names, prefix
+
+    def test_dns_names_them(self):
+        names, prefix = self.names()
+        want = self.want("ref", self.query, COMMANDS[0])
+        daemons = [self.start(i, "--listen", "127.0.0.1:0") for i in range(3)]
+        for i in range(3):
+            names.records["node%d.hpc.test" % i, names.A] = [b"\x7f\0\0\1"]
+        nodes = ["node%d.hpc.test:%d" % (i, d.port()) for i, d in enumerate(daemons)]
+
+        def ask(address, *args):
+            return subprocess.run(prefix + [CLIENT, "--server", address, *args, "-v", "discover",
+                                            "ref", self.query], capture_output=True, check=False,
+                                  timeout=60 * SLOWER, env=child_env())
+        # Two, and one in reserve.
+        names.serve("_hspz._tcp.hpc.test", 0, (20, 5, nodes[2]), (10, 1, nodes[0]),
+                    (10, 7, nodes[1]))
+        done = ask("srv:hpc.test")
+        said = done.stderr.decode()
+        self.assertTrue(done.stdout == want, said)
+        work = self.work(said)
+        self.assertEqual(set(work), {"tcp:" + node for node in nodes})
+        self.assertEqual(work["tcp:" + nodes[2]][0], 0, said)
+        self.assertIn(("_hspz._tcp.hpc.test", names.SRV), names.asked)
+        # The reserve is there when the others are not.
+        for daemon in daemons[:2]:
+            daemon.process.kill()
+            daemon.process.wait()
+        done = ask("srv:_hspz._tcp.hpc.test")
+        said = done.stderr.decode()
+        self.assertTrue(done.stdout == want, said)
+        self.assertGreater(self.work(said)["tcp:" + nodes[2]][0], 0, said)
+        # No records, none of a server, no such name.
+        names.records["_other._tcp.hpc.test", names.SRV] = []
+        names.serve("_none._tcp.hpc.test", 1, (0, 0, "."))
+        for name in ("_other._tcp.hpc.test", "_none._tcp.hpc.test", "nothing.test"):
+            done = ask("srv:" + name)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(b"%s: DNS names no server" % name.encode(), done.stderr)
+        # With TLS a server is asked for its certificate.
+        names.serve("_hspz._tcp.hpc.test", 0, (0, 0, nodes[2]))
+        done = ask("tls-srv:hpc.test")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"server tls:%s: " % nodes[2].encode(), done.stderr)
+
+    def test_dns_that_names_them_late_is_waited_for(self):
+        names, prefix = self.names()
+        want = self.want("ref", self.query, COMMANDS[0])
+        daemon = self.start(0, "--listen", "127.0.0.1:0")
+        with open(self.path("out"), "wb") as out:
+            process = subprocess.Popen(
+                prefix + [CLIENT, "--server", "srv:hpc.test", "--wait", "-1", "discover", "ref",
+                          self.query], stdout=out, stderr=subprocess.PIPE, env=child_env(),
+                text=True)
+        self.assertTrue(poll(lambda: names.asked, 30))
+        names.records["localhost", names.A] = [b"\x7f\0\0\1"]
+        names.serve("_hspz._tcp.hpc.test", daemon.port(), (0, 0, "localhost"))
+        self.finish(process, want)
+
     def test_usage(self):
         names = self.file("servers", "unix:/x\n")
         for args, said in (
@@ -337,6 +519,10 @@ class ServersTest(hspz_test.TestCase):
                 (["--servers", names, "filter", "list"], "one server"),
                 (["--servers", names, "--server", "unix:/x", "discover", "r", "q"], "not both"),
                 (["--server", "unix:/x", "--server", "udp:y", "discover", "r", "q"], "udp:y"),
+                (["--server", "srv:x", "index", "list"], "one server"),
+                (["--server", "srv:", "discover", "r", "q"], "a name of DNS"),
+                (["--server", "tls-srv:" + "x" * 254, "discover", "r", "q"], "a name of DNS"),
+                (["--server", "srv:a/b", "discover", "r", "q"], "a name of DNS"),
                 (["--servers", names, "discover", "r", "q", "--hit-stats"], "--hit-stats"),
                 (["--server", "unix:/x"] * 1 + ["--server", "unix:/x"] * 64 + ["health"],
                  "more than 64")):
