@@ -388,6 +388,8 @@ choose_devices(struct hspz_served *served)
     const struct hspz_catalog *catalog = served->catalog;
     const struct hspz_service *service = catalog->service;
     const unsigned count = service->device_count;
+    const struct hspz_config_group *const group =
+        hspz_config_group_of(service->config, served->name);
     bool *const members = malloc(count * sizeof(*members));
     uint64_t *const bytes = calloc(count, sizeof(*bytes));
     if (members == NULL || bytes == NULL) {
@@ -396,16 +398,22 @@ choose_devices(struct hspz_served *served)
         return hspz_error_set(&served->err, HSPZ_E_OUT_OF_MEMORY, "no memory for an index");
     }
     for (unsigned d = 0; d < count; d++) {
-        members[d] = service->devices[d].state == HSPZ_DEVICE_READY;
+        members[d] = group == NULL;
         for (const struct hspz_served *s = catalog->list; s != NULL; s = s->next) {
             /* Of what is loading, the placing is the pool's. */
             bytes[d] += s->bytes > 0 ? hspz_placing_bytes(&s->placing, d, s->bytes) : 0;
         }
     }
+    for (size_t i = 0; group != NULL && i < group->device_count; i++) {
+        members[group->devices[i]] = true;
+    }
+    for (unsigned d = 0; d < count; d++) {
+        members[d] = members[d] && service->devices[d].state == HSPZ_DEVICE_READY;
+    }
+    const unsigned how = group != NULL ? group->placement : service->config->placement;
     hspz_placing_fini(&served->placing);
-    const enum hspz_status status =
-        hspz_placing_init(&served->placing, (enum hspz_placement)service->config->placement, count,
-                          members, bytes, &served->err);
+    const enum hspz_status status = hspz_placing_init(&served->placing, (enum hspz_placement)how,
+                                                      count, members, bytes, &served->err);
     free(members);
     free(bytes);
     return status;

@@ -103,13 +103,17 @@ check_addresses(const struct hspz_config *config)
 static bool
 check_engine(const struct hspz_config *config)
 {
-    if (config->engine != HSPZ_ENGINE_CUDA) {
+    if (config->engine == HSPZ_ENGINE_AUTO ||
+        (config->engine == HSPZ_ENGINE_CPU && config->group_count == 0)) {
         return true;
     }
     const struct hspz_engine_ops *ops = NULL;
     struct hspz_engine *engine = NULL;
     struct hspz_error err = {0};
-    const bool good = report(hspz_engine_choose(config, NULL, &ops, &engine, &err), &err);
+    bool good = report(hspz_engine_choose(config, NULL, &ops, &engine, &err), &err);
+    if (good) {
+        good = report(hspz_config_groups_check(config, ops->device_count(engine), &err), &err);
+    }
     if (engine != NULL) {
         ops->close(&engine);
     }

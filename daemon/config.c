@@ -45,6 +45,7 @@ hspz_config_fini(struct hspz_config *config)
     free(config->tls_key);
     free(config->tls_client_ca);
     free(config->simulate_devices);
+    hspz_config_groups_fini(config);
     free(config->address_file);
     free(config->metrics);
     free(config->index_dir);
@@ -306,9 +307,10 @@ set_flag(struct hspz_config *config, const struct hspz_option *o, const char *va
         return hspz_config_add_index(config, &from, value, (size_t)(equals - value), equals + 1,
                                      err);
     }
+    case HSPZ_OPTION_GROUPS:
     case HSPZ_OPTION_TENANTS:
         return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
-                              "--tenants: tenants stand in the file that --config names");
+                              "--%s: %s stand in the file that --config names", o->flag, o->flag);
     }
     return hspz_error_set(err, HSPZ_E_INTERNAL, "--%s: no such kind of option", o->flag);
 }

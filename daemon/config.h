@@ -25,6 +25,15 @@ enum hspz_engine_choice { HSPZ_ENGINE_AUTO, HSPZ_ENGINE_CPU, HSPZ_ENGINE_CUDA };
 /* An index on several devices: on each of them, on one of them, or its blocks one after another. */
 enum hspz_placement { HSPZ_PLACE_REPLICATE, HSPZ_PLACE_SPLIT, HSPZ_PLACE_BLOCKS };
 
+/* Devices, by their places among those of the engine, that hold certain indexes, and how. */
+struct hspz_config_group {
+    unsigned placement; /* enum hspz_placement */
+    unsigned *devices;
+    size_t device_count;
+    char **indexes; /* names */
+    size_t index_count;
+};
+
 struct hspz_config_index {
     char *name;
     char *path;
@@ -60,7 +69,9 @@ struct hspz_config {
     char *simulate_devices;     /* of the cpu engine (engine/cpu/simulated.h); NULL: none */
     uint64_t lanes;             /* of each device; 0: as the engine likes it */
     unsigned placement;         /* enum hspz_placement */
-    uint64_t device_memory;     /* bytes on each device; 0: most of what is free */
+    struct hspz_config_group *groups;
+    size_t group_count;
+    uint64_t device_memory; /* bytes on each device; 0: most of what is free */
     struct hspz_config_index *indexes;
     size_t index_count;
     char *index_dir, *data_dir; /* NULL: only absolute paths */
@@ -109,6 +120,14 @@ void hspz_config_fini(struct hspz_config *config);
  * else is looked at. */
 HSPZ_MUST_USE enum hspz_status hspz_config_load(struct hspz_config *config, int argc, char **argv,
                                                 struct hspz_error *err);
+
+/* The group that names the index; NULL: none, and it is on all devices by `placement`. */
+const struct hspz_config_group *hspz_config_group_of(const struct hspz_config *config,
+                                                     const char *index);
+bool hspz_config_groups_same(const struct hspz_config *a, const struct hspz_config *b);
+/* HSPZ_E_BAD_REQUEST when a group has a device that is not among so many. */
+HSPZ_MUST_USE enum hspz_status hspz_config_groups_check(const struct hspz_config *config,
+                                                        unsigned devices, struct hspz_error *err);
 
 /* Most HSPs that a job may hold, as set or by job_memory. */
 uint64_t hspz_config_max_hsps(const struct hspz_config *config);

@@ -223,6 +223,8 @@ set_json(struct hspz_config *config, const struct hspz_document *doc, const stru
         return set_json_texts(config, o, &from, value, err);
     case HSPZ_OPTION_INDEXES:
         return set_json_indexes(config, doc, o, &from, value, err);
+    case HSPZ_OPTION_GROUPS:
+        return hspz_config_set_groups(config, doc, &from, value, err);
     case HSPZ_OPTION_TENANTS:
         return hspz_config_set_tenants(config, doc, &from, value, err);
     }

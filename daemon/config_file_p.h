@@ -1,4 +1,4 @@
-/* Between config_file.c and config_tenants.c. */
+/* Between config_file.c, config_groups.c and config_tenants.c. */
 #pragma once
 
 #include "daemon/config_options.h"
@@ -24,6 +24,11 @@ HSPZ_MUST_USE enum hspz_status hspz_config_set_json_number(const struct hspz_opt
                                                            const struct hspz_config_source *from,
                                                            const json_t *value,
                                                            struct hspz_error *err);
+/* config_groups.c */
+HSPZ_MUST_USE enum hspz_status hspz_config_set_groups(struct hspz_config *config,
+                                                      const struct hspz_document *doc,
+                                                      const struct hspz_config_source *from,
+                                                      json_t *value, struct hspz_error *err);
 /* config_tenants.c */
 HSPZ_MUST_USE enum hspz_status hspz_config_set_tenants(struct hspz_config *config,
                                                        const struct hspz_document *doc,

@@ -14,7 +14,7 @@
 #define AT(member) offsetof(struct hspz_config, member)
 
 static const char *const engine_names[] = {"auto", "cpu", "cuda", NULL};
-static const char *const placement_names[] = {"replicate", "split", "blocks", NULL};
+const char *const hspz_placement_names[] = {"replicate", "split", "blocks", NULL};
 static const char *const yes_names[] = {"no", "yes", NULL};
 static const char *const level_names[] = {"debug", "info", "warning", "error", NULL};
 static const char *const format_names[] = {"text", "json", NULL};
@@ -64,13 +64,16 @@ const struct hspz_option hspz_options[] = {
      "budget of all indexes on the host (default 0: none)", true, true},
     {"device_memory", "device-memory", BYTES, AT(device_memory), 0, BYTES_MAX, NULL, "BYTES",
      "budget on each GPU (default 0: most of what is free)", true, false},
-    {"placement", "placement", CHOICE, AT(placement), 0, 0, placement_names,
-     "replicate|split|blocks",
+    {"placement", "placement", CHOICE, AT(placement), 0, 0, hspz_placement_names,
+     HSPZ_PLACEMENTS,
      "on several devices: each index on all of them (default), on the one with most room, or its blocks in turn",
      false, false},
     {"device_timeout_ms", "device-timeout-ms", COUNT, AT(device_timeout_ms), 0, DAY_MS, NULL, "MS",
      "for a step on one of several devices, then it is done again on another (default 30000; 0: no limit)",
      false, true},
+    {"groups", "groups", HSPZ_OPTION_GROUPS, 0, 0, 0, NULL, "LIST",
+     "which devices hold which indexes, in the file only (default: all hold all, by placement)", false,
+     false},
     {"lanes", "lanes", COUNT, AT(lanes), 0, 16, NULL, "N",
      "jobs at a time on each device (default 0: 4 on a GPU, 1 on the cpu engine)", false, false},
     {"idle_unload_s", "idle-unload-s", COUNT, AT(idle_unload_s), 0, 31536000, NULL, "S",

@@ -15,6 +15,7 @@ enum hspz_option_kind {
     HSPZ_OPTION_DEVICES,
     HSPZ_OPTION_INDEXES,
     HSPZ_OPTION_TENANTS, /* in the file only */
+    HSPZ_OPTION_GROUPS,  /* the same */
 };
 
 struct hspz_option {
@@ -32,6 +33,10 @@ struct hspz_option {
 
 extern const struct hspz_option hspz_options[];
 extern const size_t hspz_option_count;
+
+/* Of enum hspz_placement. */
+#define HSPZ_PLACEMENTS "replicate|split|blocks"
+extern const char *const hspz_placement_names[];
 
 /* Where a value came from, for messages: "--max-jobs" or "FILE: max_jobs". */
 struct hspz_config_source {
@@ -53,6 +58,8 @@ HSPZ_MUST_USE enum hspz_status hspz_config_set_number(const struct hspz_option *
 HSPZ_MUST_USE enum hspz_status hspz_config_set_choice(const struct hspz_option *o, void *record,
                                                       const struct hspz_config_source *from,
                                                       const char *value, struct hspz_error *err);
+/* config_groups.c */
+void hspz_config_groups_fini(struct hspz_config *config);
 HSPZ_MUST_USE enum hspz_status hspz_config_add_listen(struct hspz_config *config,
                                                       const struct hspz_config_source *from,
                                                       const char *value, struct hspz_error *err);

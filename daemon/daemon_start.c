@@ -133,6 +133,10 @@ start_engine(struct hspz_daemon *d, struct hspz_error *err)
         return status;
     }
     const unsigned devices = s->ops->device_count(s->engine);
+    status = hspz_config_groups_check(s->config, devices, err);
+    if (status != HSPZ_OK) {
+        return status;
+    }
     const unsigned workers = devices * hspz_engine_lanes(s->config, s->ops);
     status = hspz_buffers_create(s->ops, s->engine, (size_t)s->config->part_bytes,
                                  s->config->buffer_memory, &s->buffers);

@@ -320,7 +320,13 @@ hspz_filters_place(struct hspz_named_filter *filter, enum hspz_filter_kind kind)
     if (filter->ops == NULL) {
         filter->ops = hspz_cpu_filter(kind);
     } else if (service->ops->filter_device != NULL) {
-        filter->device = filters->next_device++ % service->device_count;
+        unsigned device = filters->next_device++ % service->device_count;
+        for (unsigned i = 0;
+             i < service->device_count && service->devices[device].state != HSPZ_DEVICE_READY;
+             i++) {
+            device = filters->next_device++ % service->device_count;
+        }
+        filter->device = device;
     }
 }
 

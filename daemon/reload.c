@@ -58,6 +58,9 @@ apply(struct hspz_service *service, const struct hspz_option *o, struct hspz_con
     case HSPZ_OPTION_DEVICES:
         same = same_list(to->devices, to->device_count, from->devices, from->device_count);
         break;
+    case HSPZ_OPTION_GROUPS:
+        same = hspz_config_groups_same(to, from);
+        break;
     case HSPZ_OPTION_INDEXES:
     case HSPZ_OPTION_TENANTS:
         break;

@@ -104,19 +104,20 @@ class ManualTest(unittest.TestCase):
         text = said(HSPZD, "--help", "all")
         names = set(re.findall(r"^  (--[a-z][\w-]*)", text, re.M)) | {"--version"}
         page = read("daemon/hspzd.8").split(".Sh OPTIONS")[1].split(".Sh SIGNALS")[0]
-        self.assertEqual(names - {"--tenants"}, flags(page) - {"--option"})
+        self.assertEqual(names - {"--tenants", "--groups"}, flags(page) - {"--option"})
         self.assertGreater(len(names), 40)
         keys = {name[2:].replace("-", "_") for name in names} - {
             "help", "version", "config", "check_config", "die_with_parent"}
         conf = read("daemon/hspzd.conf.5")
-        section = conf.split(".Sh KEYS")[1].split(".Sh TENANTS")[0]
+        section = conf.split(".Sh KEYS")[1].split(".Sh GROUPS")[0]
         listed = set(re.findall(r"^\.It Cm (\w+)$", section, re.M))
         self.assertEqual((keys - {"index"}) | {"indexes"}, listed)
-        refused = self.check_config({"tenants": [{"name": "a", "bogus": 1}]})
-        known = re.search(r"\(([a-z0-9_, ]+)\)", refused.stderr).group(1)
-        section = conf.split(".Sh TENANTS")[1].split(".Sh EXAMPLES")[0]
-        listed = set(re.findall(r"^\.It Cm ([\w ,]+)$", section, re.M))
-        self.assertEqual(set(known.split(", ")), {k for l in listed for k in l.split(" , ")})
+        for key, here, after in (("groups", "GROUPS", "TENANTS"), ("tenants", "TENANTS", "EXAMPLES")):
+            refused = self.check_config({key: [{"bogus": 1}]})
+            known = re.search(r"\(([a-z0-9_, ]+)\)", refused.stderr).group(1)
+            section = conf.split(".Sh " + here)[1].split(".Sh " + after)[0]
+            listed = set(re.findall(r"^\.It Cm ([\w ,]+)$", section, re.M))
+            self.assertEqual(set(known.split(", ")), {k for l in listed for k in l.split(" , ")})
 
     def check_config(self, config):
         with tempfile.TemporaryDirectory(prefix="hspz-") as folder:

@@ -159,6 +159,25 @@ test_files_are_refused_by_line_or_key_and_value(void **state)
         {"{\"indexes\": {\"a\": 1}}", "indexes.a: 1 is not a file name"},
         {"{\"indexes\": {\"a=b\": \"f\"}}", "is no index name"},
         {"{\"config\": \"x\"}", "unknown key \"config\""},
+        {"{\"groups\": {}}", "line 1: groups: {} is not a list of at least one group"},
+        {"{\"groups\": []}", "groups: [] is not a list of at least one group"},
+        {"{\"groups\": [7]}", "7 is not a group, an object with devices and indexes"},
+        {"{\"groups\": [\n{\"devices\": [0]}]}", "line 2: groups: one has no indexes"},
+        {"{\"groups\": [\n{\"indexes\": [\"a\"]}]}", "line 2: groups: one has no devices"},
+        {"{\"groups\": [{\"devices\": []}]}", "devices: [] is not a list of at least one device"},
+        {"{\"groups\": [{\"devices\": [-1]}]}", "devices: -1 is not a device by its place"},
+        {"{\"groups\": [{\"devices\": [\"0\"]}]}", "devices: \"0\" is not a device by its place"},
+        {"{\"groups\": [{\"indexes\": \"a\"}]}",
+         "indexes: \"a\" is not a list of at least one index"},
+        {"{\"groups\": [{\"indexes\": [\"a/b\"]}]}",
+         "indexes: \"a/b\" is not the name of an index"},
+        {"{\"groups\": [{\"devices\": [0], \"indexes\": [\"a\"]},\n{\"indexes\": [\"b\", \"a\"]}]}",
+         "line 2: groups: indexes: index \"a\" is named twice"},
+        {"{\"groups\": [{\"placement\": \"all\"}]}",
+         "placement: \"all\" is not one of replicate|split|blocks"},
+        {"{\"groups\": [{\"placement\": 1}]}", "placement: 1 is not a text"},
+        {"{\"groups\": [{\n\"bogus\": 1}]}",
+         "line 2: groups: bogus: there is no such key (devices, indexes, placement)"},
         {"{\"tenants\": {}}", "line 1: tenants: {} is not a list of at least one tenant"},
         {"{\n\"tenants\": []}", "line 2: tenants: [] is not a list of at least one tenant"},
         {"{\"tenants\": [7]}", "7 is not a tenant"},
@@ -298,6 +317,42 @@ test_the_socket_is_as_open_as_what_is_behind_it_tells_peers_apart(void **state)
     }
 }
 
+#define GROUPS_TEXT                                                                                \
+    "{\"groups\": [{\"devices\": [3, 1], \"indexes\": [\"a\", \"b\"], \"placement\": \"blocks\"}," \
+    "{\"indexes\": [\"c d\"], \"devices\": [0]}]}"
+
+static void
+test_groups_name_their_devices_and_indexes(void **state)
+{
+    (void)state;
+    struct hspz_config config, other;
+    struct hspz_error err = {0};
+    assert_int_equal(load_text(GROUPS_TEXT, &config, &err), HSPZ_OK);
+    assert_int_equal(config.group_count, 2);
+    const struct hspz_config_group *b = hspz_config_group_of(&config, "b"),
+                                   *c = hspz_config_group_of(&config, "c d");
+    assert_null(hspz_config_group_of(&config, "c"));
+    assert_ptr_equal(b, &config.groups[0]);
+    assert_ptr_equal(c, &config.groups[1]);
+    assert_int_equal(b->device_count, 2);
+    assert_int_equal(b->devices[0], 3);
+    assert_int_equal(b->devices[1], 1);
+    assert_int_equal(b->placement, HSPZ_PLACE_BLOCKS);
+    assert_int_equal(c->placement, HSPZ_PLACE_REPLICATE);
+    assert_int_equal(hspz_config_groups_check(&config, 4, &err), HSPZ_OK);
+    assert_int_equal(hspz_config_groups_check(&config, 3, &err), HSPZ_E_BAD_REQUEST);
+    assert_non_null(strstr(err.text, "index \"a\" has device 3, and there are 3"));
+    assert_int_equal(load_text(GROUPS_TEXT, &other, &err), HSPZ_OK);
+    assert_true(hspz_config_groups_same(&config, &other));
+    other.groups[0].devices[1] = 2;
+    assert_false(hspz_config_groups_same(&config, &other));
+    hspz_config_fini(&config);
+    hspz_config_fini(&other);
+    assert_int_equal(load(&config, ARGS("--groups", "x"), &err), HSPZ_E_BAD_REQUEST);
+    assert_non_null(strstr(err.text, "--groups: groups stand in the file"));
+    hspz_config_fini(&config);
+}
+
 static void
 test_tenants_survive_each_failing_allocation(void **state)
 {
@@ -313,6 +368,23 @@ test_tenants_survive_each_failing_allocation(void **state)
         hspz_config_fini(&config);
     }
     assert_true(n > 8);
+}
+
+static void
+test_groups_survive_each_failing_allocation(void **state)
+{
+    (void)state;
+    long n = 1;
+    for (bool failed = true; failed; n++) {
+        struct hspz_config config;
+        struct hspz_error err = {0};
+        failing_malloc_arm(n);
+        const enum hspz_status status = load_text(GROUPS_TEXT, &config, &err);
+        failed = failing_malloc_disarm();
+        assert_int_equal(status == HSPZ_OK, !failed);
+        hspz_config_fini(&config);
+    }
+    assert_true(n > 6);
 }
 
 static void
@@ -506,6 +578,8 @@ main(void)
         cmocka_unit_test(test_a_token_is_never_shown),
         cmocka_unit_test(test_the_socket_is_as_open_as_what_is_behind_it_tells_peers_apart),
         cmocka_unit_test(test_tenants_survive_each_failing_allocation),
+        cmocka_unit_test(test_groups_name_their_devices_and_indexes),
+        cmocka_unit_test(test_groups_survive_each_failing_allocation),
         cmocka_unit_test(test_deep_nesting_is_an_error),
         cmocka_unit_test(test_missing_file_is_named),
         cmocka_unit_test(test_flags_win_over_the_file_and_lists_add_up),

@@ -311,6 +311,41 @@ class DevicesTest(hspz_test.TestCase):
             self.assertEqual(len(self.answers(daemon, "blocks", query, 3)), 4)
         daemon.stop(expect=0)
 
+    def test_groups_say_which_devices_hold_which_index(self):
+        (one, query), (two, other) = self.blocks("one"), self.blocks("two")
+        ref = self.index(self.ref)
+        indexes = {"one": one, "two": two, "ref": ref}
+        daemon = self.daemon(indexes=indexes)
+        want = [self.answers(daemon, "one", query, 1), self.answers(daemon, "two", other, 1)]
+        daemon.stop(expect=0)
+        groups = [{"devices": [1, 2], "indexes": ["one"]},
+                  {"devices": [4, 5, 6], "indexes": ["none", "two"], "placement": "blocks"}]
+        daemon = self.daemon("--simulate-devices", "1000,2x1000:fails=900,5x1000", indexes=indexes,
+                             config={"groups": groups})
+        self.assertEqual(self.answers(daemon, "one", query, 2), want[0])
+        used = [d["device"] for d in self.devices(daemon) if d["parts"] > 0]
+        self.assertLessEqual(set(used), {1, 2})
+        self.assertEqual(self.answers(daemon, "two", other, 2), want[1])
+        used = {d["device"] for d in self.devices(daemon) if d["parts"] > 0} - {1, 2}
+        self.assertEqual(used, {4, 5, 6})
+        self.run_jobs(daemon, 16)
+        self.assertGreater(sum(d["parts"] > 0 for d in self.devices(daemon)), 6)
+        # Once the devices of a group are lost its indexes are, and no others.
+        with daemon.peer() as peer:
+            def lost():
+                number = self.ask(peer, index="one", query={"bases": query.encode()}, max_hits=40)
+                error, _ = peer.response(number)
+                return error
+            self.assert_code(poll(lost, 30), "device_error")
+            self.assertEqual(self.states(daemon)[:4], ["ready", "lost", "lost", "ready"])
+            self.assertEqual(self.answers(daemon, "two", other, 1), want[1])
+            self.check(peer, self.ask(peer))
+        daemon.stop(expect=0)
+        groups[1]["devices"].append(8)
+        daemon = self.daemon("--simulate-devices", "8x0", config={"groups": groups}, wait=False)
+        self.assertEqual(daemon.process.wait(30), 1, daemon.log())
+        self.assertIn('the one of index \\"none\\" has device 8, and there are 8', daemon.log())
+
     def test_a_list_that_is_none_is_refused_with_its_entry(self):
         daemon = self.daemon("--simulate-devices", "4x100,oops", wait=False)
         self.assertEqual(daemon.process.wait(30), 2, daemon.log())

@@ -75,7 +75,7 @@ class HandbookTest(hspz_test.TestCase):
         text = chapter("operator.md")
         self.check_session(text, 12)
         configs = blocks(text, "json")
-        self.assertEqual(len(configs), 2)
+        self.assertEqual(len(configs), 3)
         for config in configs:
             file = self.file("config.json", config)
             json.loads(config)
