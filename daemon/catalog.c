@@ -571,6 +571,10 @@ hspz_catalog_retire(struct hspz_catalog *catalog, const char *name)
         HSPZ_LOG(catalog->service->log, HSPZ_LOG_INFO, "unloading index", hspz_kv("index", name),
                  hspz_kv_uint("jobs", served->uses - 1));
         hspz_served_remove(served);
+    } else if (served != NULL && served->pinned && served->state == HSPZ_SERVED_LOADING) {
+        HSPZ_LOG(catalog->service->log, HSPZ_LOG_INFO, "unloading index once it is loaded",
+                 hspz_kv("index", name));
+        served->unwanted = true;
     }
 }
 

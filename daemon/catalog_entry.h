@@ -35,7 +35,7 @@ struct hspz_served {
     bool gone;      /* taken out of the list */
     bool wanted;    /* while dropping: to be loaded again */
     bool coming;    /* loading, to take the place of another of its name, which it stands behind */
-    bool unwanted;  /* coming, but to be forgotten when it is there */
+    bool unwanted;  /* loading, but to be forgotten when it is there */
     char digest[17];
     uint64_t used_ns;          /* last use begun or ended */
     struct hspz_error why_not; /* dropped: how the last load failed; HSPZ_OK: it did not */

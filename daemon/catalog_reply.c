@@ -27,7 +27,7 @@ hspz_catalog_list_encode(struct hspz_writer *w, uint32_t id, const struct hspz_c
     uint64_t at = 0;
     size_t count = 0;
     for (const struct hspz_served *s = catalog->list; s != NULL; s = s->next) {
-        if (s->coming) {
+        if (s->coming || s->unwanted) {
             continue;
         }
         if (at >= params->first && count < params->count && count < HSPZ_PAGE_INDEXES_LIMIT) {
@@ -135,7 +135,7 @@ void
 hspz_catalog_each(const struct hspz_catalog *catalog, hspz_served_view_fn view, void *user)
 {
     for (struct hspz_served *s = catalog->list; s != NULL; s = s->next) {
-        if (s->coming) {
+        if (s->coming || s->unwanted) {
             continue;
         }
         const struct hspz_served_view v = {

@@ -178,17 +178,27 @@ on_drain(struct hspz_service *service, const char *why)
     hspz_daemon_drain(hspz_daemon_of(service), why);
 }
 
+void
+hspz_daemon_reload(struct hspz_daemon *d)
+{
+    d->reload_owed = false;
+    hspz_notify_status("reloading");
+    hspz_reload(&d->service, d->config);
+    hspz_notify_status("ready");
+}
+
 static void
 on_signal(uv_signal_t *handle, int number)
 {
     struct hspz_daemon *d = hspz_handle_owner((uv_handle_t *)handle);
     if (number == SIGHUP) {
         if (d->service.state == HSPZ_SERVICE_READY) {
-            hspz_notify_status("reloading");
-            hspz_reload(&d->service, d->config);
-            hspz_notify_status("ready");
+            hspz_daemon_reload(d);
+        } else if (d->service.state == HSPZ_SERVICE_LOADING) {
+            d->reload_owed = true;
+            HSPZ_LOG(d->service.log, HSPZ_LOG_INFO, "will be reloaded when ready");
         } else {
-            HSPZ_LOG(d->service.log, HSPZ_LOG_WARNING, "not ready, not reloaded");
+            HSPZ_LOG(d->service.log, HSPZ_LOG_WARNING, "ending, not reloaded");
         }
         return;
     }

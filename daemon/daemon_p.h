@@ -33,6 +33,7 @@ struct hspz_daemon {
     size_t starts_left;
     bool finished;
     unsigned signals_seen; /* to end */
+    bool reload_owed;      /* asked for while the first indexes were loading */
     uint64_t ticks, drain_ms;
     uint64_t lost_ms;     /* when a device was lost; 0: none is */
     bool abandoned;       /* the loop was left with work under way */
@@ -52,6 +53,8 @@ HSPZ_MUST_USE enum hspz_status hspz_daemon_start(struct hspz_daemon *d, struct h
 void hspz_daemon_stop(struct hspz_daemon *d);
 /* No more connections or jobs; stops once those under way are done. */
 void hspz_daemon_drain(struct hspz_daemon *d, const char *why);
+/* Reads the configuration again; when ready. */
+void hspz_daemon_reload(struct hspz_daemon *d);
 /* After something ended: goes on with the end where there is nothing left to wait for. */
 void hspz_daemon_look(struct hspz_daemon *d);
 struct hspz_daemon *hspz_daemon_of(struct hspz_service *service);

@@ -190,6 +190,9 @@ hspz_daemon_on_tick(uv_timer_t *timer)
     hspz_scheduler_pump(&s->scheduler);
     hspz_listeners_tick(d->listeners);
     if (s->state == HSPZ_SERVICE_READY) {
+        if (d->reload_owed) {
+            hspz_daemon_reload(d);
+        }
         hspz_catalog_tick(s->catalog);
     }
     if (s->state == HSPZ_SERVICE_LOADING) {

@@ -324,6 +324,55 @@ class ReloadTest(hspz_test.TestCase):
                                            peer.call("health")["state"] == "ready"))
         daemon.stop(expect=0)
 
+    def test_changed_again_while_an_index_is_loaded_the_last_one_counts(self):
+        text = {name: bases(random.Random(n), 2000) for n, name in enumerate("ab")}
+        files = {name: self.index([(name, seq)], name=name) for name, seq in text.items()}
+        path = self.path("d.json")
+
+        def configure(indexes):
+            hspz_test.write(path, json.dumps({"indexes": {n: files[f] for n, f in indexes.items()}}))
+            daemon.reload()  # before an index is loaded
+
+        def served():
+            return {row["index"]: row["file"] for row in peer.call("index.list")["indexes"]
+                    if row["state"] == "ready"}
+
+        hspz_test.write(path, "{}")
+        daemon = self.daemon("--config", path)
+        with daemon.peer() as peer:
+            for _ in range(3):
+                configure({"x": "a", "y": "a", "z": "a"})
+                configure({"x": "b", "z": "a"})
+                configure({"x": "a", "y": "b"})
+                configure({"x": "b"})
+                self.assertTrue(hspz_test.poll(lambda: served() == {"x": files["b"]}), served())
+                result, _, _ = peer.discover("x", query={"bases": text["b"].encode()})
+                self.assertGreater(result["anchors"], 1900)
+                configure({})
+                self.assertTrue(hspz_test.poll(lambda: served() == {}))
+            self.assertIn("once it is loaded", daemon.log())
+            self.assertNotIn("error", daemon.log())
+            self.assertTrue(hspz_test.poll(
+                lambda: peer.call("stats")["memory"]["index_bytes"] == 0))
+        daemon.stop(expect=0)
+
+    def test_a_hangup_while_the_first_indexes_load_is_not_lost(self):
+        files = {n: self.index([(n, bases(random.Random(1), 2000))], "--seed", "1" * 13, name=n)
+                 for n in "ab"}
+        path = self.path("d.json")
+        hspz_test.write(path, json.dumps({"indexes": {"a": files["a"]}}))
+        daemon = self.daemon("--config", path, wait=False)
+        self.assertTrue(hspz_test.poll(lambda: "loading index" in daemon.log()))
+        hspz_test.write(path, json.dumps({"indexes": {"b": files["b"]}}))
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_ready()
+        with daemon.peer() as peer:
+            self.assertTrue(hspz_test.poll(lambda: [
+                (row["index"], row["state"]) for row in peer.call("index.list")["indexes"]
+            ] == [("b", "ready")]), daemon.log())
+        self.assertIn("will be reloaded when ready", daemon.log())
+        daemon.stop(expect=0)
+
 
 class EndTest(hspz_test.TestCase):
     def test_jobs_of_a_server_that_stops_at_once_are_told(self):
