@@ -39,6 +39,7 @@ static const struct hspz_command commands[] = {
      "  --seed N          of the hash; only filters of one seed can be merged\n"
      "  --k K             keys are k-mers of K bases, up to 32, for kmers commands\n"
      "  --canonical       with --k: a k-mer and its reverse complement are one\n"
+     "  --parts N         2, 4, 8 or 16 parts, which go to the server's GPUs in turn\n"
      "  --shared          other tenants may read it, as TENANT/NAME\n"
      "Instead of capacity and rate:\n"
      "  --slots N         slots; of bloom and blocked bits\n"

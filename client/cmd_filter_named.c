@@ -32,6 +32,9 @@ print_text(const struct hspz_filter_state *f)
     if (f->k != 0) {
         printf("k              %" PRIu64 "%s\n", f->k, f->canonical ? ", canonical" : "");
     }
+    if (f->parts > 1) {
+        print_number("parts", f->parts);
+    }
     print_number("full from", f->full_slots);
     printf("memory         %" PRIu64 " bytes\n", f->bytes);
     printf("planned rate   %.4g\n", f->expected_rate);
@@ -53,10 +56,10 @@ print_json(const struct hspz_filter_state *f, bool whole)
     if (whole) {
         printf(", \"capacity\": %" PRIu64 ", \"slots\": %" PRIu64 ", \"slot_bits\": %" PRIu64
                ", \"block_slots\": %" PRIu64 ", \"hashes\": %" PRIu64 ", \"value_bits\": %" PRIu64
-               ", \"seed\": %" PRIu64 ", \"k\": %" PRIu64
-               ", \"canonical\": %s, \"full_slots\": %" PRIu64,
+               ", \"seed\": %" PRIu64 ", \"k\": %" PRIu64 ", \"canonical\": %s, \"parts\": %" PRIu64
+               ", \"full_slots\": %" PRIu64,
                f->capacity, f->slots, f->slot_bits, f->block_slots, f->hashes, f->value_bits,
-               f->seed, f->k, f->canonical ? "true" : "false", f->full_slots);
+               f->seed, f->k, f->canonical ? "true" : "false", f->parts, f->full_slots);
         printf(", \"expected_rate\": %.15g, \"entries\": %" PRIu64 ", \"total\": %" PRIu64
                ", \"used\": %" PRIu64 ", \"load\": %.15g, \"rate\": %.15g",
                f->expected_rate, f->entries, f->total, f->used, f->load, f->rate);
@@ -200,6 +203,7 @@ hspz_cmd_filter_create(struct hspz_cli *cli, const struct hspz_command *command,
         NUMBER("--hashes", hashes, 16),
         NUMBER("--value-bits", value_bits, 48),
         NUMBER("--k", k, 32),
+        NUMBER("--parts", parts, 16),
 #undef NUMBER
         {.kind = HSPZ_OPTION_NUMBER, .name = "--seed", .target = &r->seed, .most = UINT64_MAX},
         {.kind = HSPZ_OPTION_FRACTION, .name = "--rate", .target = &r->rate},

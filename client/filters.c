@@ -56,6 +56,7 @@ take_state(const struct hspz_client *client, const char *what, const struct hspz
         .seed = info.seed,
         .k = info.k,
         .canonical = info.canonical,
+        .parts = info.parts,
         .full_slots = info.full_slots,
         .expected_rate = info.expected_rate,
         .entries = info.entries,
@@ -141,6 +142,7 @@ hspz_client_filter_create(struct hspz_client *client, const struct hspz_filter_r
                 .k = request->k,
                 .canonical = request->canonical,
                 .shared = request->shared,
+                .parts = request->parts,
             },
         .state = state,
     };

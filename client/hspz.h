@@ -309,6 +309,9 @@ struct hspz_filter_request {
     uint64_t k;     /* keys are k-mers of so many bases, 1 to 32; 0: any numbers */
     bool canonical; /* of a k-mer and its reverse complement the smaller is the key */
     bool shared;    /* others may read it */
+    /* Of equal ranges of the hash, over the server's GPUs in turn: a power of two up to 16; 0: 1.
+     */
+    uint64_t parts;
 };
 #define HSPZ_FILTER_NAME_BYTES 321 /* with its tenant's */
 struct hspz_filter_state {
@@ -327,6 +330,7 @@ struct hspz_filter_state {
     uint64_t used;        /* slots, or bits */
     double load, rate;    /* now */
     bool full;            /* merge: nothing was taken up, as it does not fit */
+    uint64_t parts;
 };
 typedef bool (*hspz_filter_fn)(void *user, const struct hspz_filter_state *filter);
 

@@ -109,6 +109,7 @@ encode_info(const struct hspz_filter_job *j, struct hspz_writer *w)
         info.seed = s->seed;
         info.k = s->k;
         info.canonical = s->canonical;
+        info.parts = s->parts;
         info.full_slots = plan->full_slots;
         info.bytes = j->filter->ops->room != NULL ? j->stats.bytes : plan->bytes;
         info.expected_rate = plan->expected_rate;
@@ -237,6 +238,20 @@ find_drop(struct hspz_filter_job *j)
 }
 
 static enum hspz_status
+check_alike(struct hspz_filter_job *j)
+{
+    const unsigned parts = j->filter->ops->plan(j->filter->filter)->spec.parts;
+    const unsigned from_parts = j->from->ops->plan(j->from->filter)->spec.parts;
+    if (parts != from_parts) {
+        return hspz_error_set(&j->err, HSPZ_E_BAD_REQUEST,
+                              "the two filters are in %u and in %u parts", parts, from_parts);
+    }
+    return j->filter->ops == j->from->ops
+               ? HSPZ_OK
+               : hspz_error_set(&j->err, HSPZ_E_BAD_REQUEST, "the two filters are of two kinds");
+}
+
+static enum hspz_status
 find_merge(struct hspz_filter_job *j)
 {
     struct hspz_filters *filters = hspz_filter_job_service(j)->filters;
@@ -249,13 +264,7 @@ find_merge(struct hspz_filter_job *j)
         status = hspz_error_set(&j->err, HSPZ_E_BAD_REQUEST,
                                 "\"filter\" and \"from\" are the same filter");
     }
-    if (status == HSPZ_OK && j->filter->ops != j->from->ops) {
-        status = hspz_error_set(&j->err, HSPZ_E_BAD_REQUEST, "the two filters are of two kinds");
-    }
-    if (status == HSPZ_OK) {
-        j->plan.device = hspz_named_filter_device(j->filter);
-    }
-    return status;
+    return status == HSPZ_OK ? check_alike(j) : status;
 }
 
 static enum hspz_status
@@ -378,8 +387,11 @@ borrow(struct hspz_filter_job *j)
         bytes = j->filter->ops->room(j->filter->filter, stats.entries);
     } else if (j->base.method == HSPZ_METHOD_FILTER_LOAD && j->stage == HSPZ_FILTER_MAKES) {
         bytes = j->plan.bytes + IMAGE_SPARE_BYTES;
-    } else if (j->from != NULL && j->from->device != j->filter->device) {
-        bytes = 2 * j->from->ops->plan(j->from->filter)->bytes + IMAGE_SPARE_BYTES;
+    } else if (j->from != NULL) {
+        const struct hspz_filter_plan *plan = j->filter->ops->plan(j->filter->filter);
+        const uint64_t from_bytes = j->from->ops->plan(j->from->filter)->bytes;
+        bytes = hspz_filter_job_moves(j) ? 2 * from_bytes + IMAGE_SPARE_BYTES : 0;
+        bytes += plan->spec.parts > 1 ? plan->bytes : 0; /* its parts go on in copies */
     }
     if (bytes == 0) {
         return HSPZ_OK;
@@ -428,8 +440,7 @@ go_on(struct hspz_filter_job *j)
 {
     j->ended = false;
     j->stage = HSPZ_FILTER_MAKES;
-    hspz_filters_place(j->filter, j->plan.spec.kind);
-    j->plan.device = hspz_named_filter_device(j->filter);
+    hspz_filters_place(j->filter, &j->plan);
     j->plan.threads = (unsigned)hspz_filter_job_service(j)->config->threads;
     return hspz_filters_charge(j->filter, j->base.conn->tenant,
                                hspz_named_filter_cost(j->filter, &j->plan), &j->err);

@@ -15,3 +15,5 @@ void hspz_filter_job_destroy(struct hspz_filter_job *j);
 /* Pieces: a turn on a lane; one beside them. */
 void hspz_filter_job_run_turn(struct hspz_task *task, struct hspz_worker *worker);
 void hspz_filter_job_run_piece(struct hspz_aside_piece *piece);
+/* Of a merge: what is taken up is on another device. */
+bool hspz_filter_job_moves(const struct hspz_filter_job *j);

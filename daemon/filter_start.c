@@ -46,6 +46,7 @@ decode_create(struct hspz_filter_job *j, const struct hspz_node *node, struct hs
     s->seed = p.seed;
     s->k = (unsigned)p.k;
     s->canonical = p.canonical;
+    s->parts = (unsigned)p.parts;
     j->shared = p.shared;
     *name = p.filter;
     return HSPZ_OK;

@@ -259,12 +259,13 @@ load(struct hspz_filter_job *j)
     struct hspz_filter_image image = {0};
     struct hspz_filter_plan plan;
     enum hspz_status status = hspz_filter_read(j->path, j->plan.bytes, &plan, &image, &j->err);
-    if (status == HSPZ_OK && plan.spec.kind != j->plan.spec.kind) {
+    if (status == HSPZ_OK &&
+        (plan.spec.kind != j->plan.spec.kind || plan.spec.parts != j->plan.spec.parts)) {
         status = hspz_error_set(&j->err, HSPZ_E_BAD_FILE, "\"%s\" was saved anew meanwhile",
                                 j->ref.name);
     }
     if (status == HSPZ_OK) {
-        plan.device = j->plan.device;
+        hspz_filter_plan_place(&plan, &j->plan);
         status = j->filter->ops->load(&plan, &image, &j->filter->filter, &j->err);
     }
     hspz_filter_image_fini(&image);
@@ -357,6 +358,15 @@ drop(struct hspz_filter_job *j)
                                               hspz_filter_ref_shown(&j->ref, shown));
 }
 
+bool
+hspz_filter_job_moves(const struct hspz_filter_job *j)
+{
+    const struct hspz_filter_plan *to = j->filter->ops->plan(j->filter->filter);
+    const struct hspz_filter_plan *from = j->from->ops->plan(j->from->filter);
+    return to->device != from->device ||
+           memcmp(to->part_devices, from->part_devices, sizeof(to->part_devices)) != 0;
+}
+
 /* A copy of what is merged, on the device of the filter that takes it up. */
 static enum hspz_status
 move_from(struct hspz_filter_job *j, struct hspz_filter **out)
@@ -364,7 +374,7 @@ move_from(struct hspz_filter_job *j, struct hspz_filter **out)
     const struct hspz_filter_ops *ops = j->from->ops;
     struct hspz_filter_plan plan = *ops->plan(j->from->filter);
     struct hspz_filter_image image = {0};
-    plan.device = j->plan.device;
+    hspz_filter_plan_place(&plan, ops->plan(j->filter->filter));
     enum hspz_status status = ops->save(j->from->filter, &image, &j->err);
     if (status == HSPZ_OK) {
         status = ops->load(&plan, &image, out, &j->err);
@@ -382,7 +392,7 @@ merge(struct hspz_filter_job *j)
         return unsupported(j, "merge");
     }
     enum hspz_status status = HSPZ_OK;
-    if (j->from->device != j->filter->device) {
+    if (hspz_filter_job_moves(j)) {
         status = move_from(j, &moved);
     }
     if (status == HSPZ_OK) {

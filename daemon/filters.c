@@ -311,31 +311,36 @@ is_on_device(const struct hspz_named_filter *filter)
     return filter->device != HSPZ_ANY_DEVICE;
 }
 
+/* A device that works, if there is one, in turn. */
+static unsigned
+next_device(struct hspz_filters *filters)
+{
+    const struct hspz_service *service = filters->service;
+    unsigned device = filters->next_device++ % service->device_count;
+    for (unsigned i = 0;
+         i < service->device_count && service->devices[device].state != HSPZ_DEVICE_READY; i++) {
+        device = filters->next_device++ % service->device_count;
+    }
+    return device;
+}
+
 void
-hspz_filters_place(struct hspz_named_filter *filter, enum hspz_filter_kind kind)
+hspz_filters_place(struct hspz_named_filter *filter, struct hspz_filter_plan *plan)
 {
     struct hspz_filters *filters = filter->filters;
     const struct hspz_service *service = filters->service;
-    filter->ops = service->ops->filter != NULL ? service->ops->filter(kind) : NULL;
-    if (filter->ops == NULL) {
-        filter->ops = hspz_cpu_filter(kind);
-    } else if (service->ops->filter_device != NULL) {
-        unsigned device = filters->next_device++ % service->device_count;
-        for (unsigned i = 0;
-             i < service->device_count && service->devices[device].state != HSPZ_DEVICE_READY;
-             i++) {
-            device = filters->next_device++ % service->device_count;
+    const enum hspz_filter_kind kind = plan->spec.kind;
+    const struct hspz_filter_ops *ops =
+        service->ops->filter != NULL ? service->ops->filter(kind) : NULL;
+    if (ops != NULL && service->ops->filter_device != NULL) {
+        for (unsigned p = 0; p < plan->spec.parts; p++) {
+            const unsigned device = next_device(filters);
+            filter->device = p == 0 ? device : filter->device;
+            plan->part_devices[p] = service->ops->filter_device(service->engine, device);
         }
-        filter->device = device;
+        plan->device = plan->part_devices[0];
     }
-}
-
-struct hspz_cuda_device *
-hspz_named_filter_device(const struct hspz_named_filter *filter)
-{
-    const struct hspz_service *service = filter->filters->service;
-    return is_on_device(filter) ? service->ops->filter_device(service->engine, filter->device)
-                                : NULL;
+    filter->ops = hspz_filter_ops_of(plan, ops != NULL ? ops : hspz_cpu_filter(kind));
 }
 
 struct hspz_filter_pace

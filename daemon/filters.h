@@ -44,7 +44,7 @@ struct hspz_named_filter {
     bool coming, gone;
     const struct hspz_filter_ops *ops;
     struct hspz_filter *filter; /* NULL: coming */
-    unsigned device;            /* HSPZ_ANY_DEVICE: the host's */
+    unsigned device;            /* of its first part; HSPZ_ANY_DEVICE: the host's */
     uint64_t bytes;             /* that it counts for */
     unsigned uses;              /* jobs, and the list itself */
     unsigned readers;
@@ -100,10 +100,9 @@ HSPZ_MUST_USE enum hspz_status hspz_filters_reserve(struct hspz_filters *filters
                                                     const struct hspz_tenant *tenant, bool shared,
                                                     struct hspz_named_filter **out,
                                                     struct hspz_error *err);
-/* Which ops, and which device, a filter of that kind gets. The engine's, or where it has none such
- * the CPU's. */
-void hspz_filters_place(struct hspz_named_filter *filter, enum hspz_filter_kind kind);
-struct hspz_cuda_device *hspz_named_filter_device(const struct hspz_named_filter *filter);
+/* Which ops, and which devices, a filter of that plan gets: the engine's, or where it has none such
+ * the CPU's. Parts go to the devices in turn; the plan has them then. */
+void hspz_filters_place(struct hspz_named_filter *filter, struct hspz_filter_plan *plan);
 /* Keys of a piece of work, and whether it is slow (beside the lanes). */
 struct hspz_filter_pace {
     size_t keys;

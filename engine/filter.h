@@ -30,6 +30,10 @@
  * A filter with k keeps k-mers (engine/kmer.h): a call may name them by a sequence, which a device
  * cuts itself.
  *
+ * A filter in parts is one filter whose parts have equal ranges of the hash, each on a device of
+ * its own (engine/filter_split.c). It holds the same entries as one that is whole, and each part
+ * fills by itself: what is said of keys that do not fit holds for those of a part.
+ *
  * Owns:    a filter owns its memory; arrays of a call are only used during it.
  * Threads: one writer, or any number of readers, of a filter at a time.
  * Errors:  HSPZ_E_BAD_REQUEST (parameters, named with their limits), HSPZ_E_TOO_LARGE (over the
@@ -74,7 +78,9 @@ struct hspz_filter_spec {
     uint64_t seed;
     unsigned k;     /* keys are k-mers of so many bases, 1 .. 32; 0: keys are any numbers */
     bool canonical; /* with k: of a k-mer and its reverse complement the smaller */
+    unsigned parts; /* a power of two up to HSPZ_FILTER_PARTS_MAX; default 1; not of a counter */
 };
+#define HSPZ_FILTER_PARTS_MAX 16u
 
 /* What becomes of it: the spec with everything that followed, and what it comes to. */
 struct hspz_filter_plan {
@@ -89,6 +95,9 @@ struct hspz_filter_plan {
     /* Which device a filter of hspz_cuda_filter is to be on; the caller sets it before create and
      * load. The device outlives the filter. */
     struct hspz_cuda_device *device;
+    /* Of a filter in parts the same for each; and what hspz_filter_ops_of has set. */
+    struct hspz_cuda_device *part_devices[HSPZ_FILTER_PARTS_MAX];
+    const struct hspz_filter_ops *part_ops;
     unsigned threads; /* counter: that a call may use; the caller sets it; 0: all processors */
 };
 HSPZ_MUST_USE enum hspz_status hspz_filter_plan(const struct hspz_filter_spec *spec,
@@ -103,6 +112,13 @@ HSPZ_MUST_USE enum hspz_status hspz_filter_plan_twice(const struct hspz_filter_p
                                                       uint64_t budget_bytes,
                                                       struct hspz_filter_plan *out,
                                                       struct hspz_error *err);
+
+/* Part i of the plan of a filter in parts, which is a plan of its own. */
+void hspz_filter_plan_part(const struct hspz_filter_plan *plan, unsigned i,
+                           struct hspz_filter_plan *out);
+
+/* On the devices of another plan of as many parts. */
+void hspz_filter_plan_place(struct hspz_filter_plan *plan, const struct hspz_filter_plan *like);
 
 /* What a tcf's rate is at a load. */
 double hspz_filter_tcf_rate(double load, unsigned block_slots, unsigned tag_bits);
@@ -181,6 +197,11 @@ struct hspz_filter_ops {
     HSPZ_MUST_USE enum hspz_status (*run)(struct hspz_filter *filter, struct hspz_filter_call *call,
                                           struct hspz_error *err);
     bool takes_sequence;
+    /* The same of a filter in parts, which are these, by keys of the whole; NULL: part after part.
+     */
+    HSPZ_MUST_USE enum hspz_status (*run_parts)(struct hspz_filter *const *parts, unsigned count,
+                                                struct hspz_filter_call *call,
+                                                struct hspz_error *err);
     /* counter: bytes that an insert of so many keys, or a merge, may need for a while beside those
      * it has; and those of the image that save makes. */
     uint64_t (*room)(const struct hspz_filter *filter, uint64_t keys);
@@ -221,6 +242,11 @@ const struct hspz_filter_ops *hspz_cpu_filter(enum hspz_filter_kind kind);
 /* By a GPU, in builds that have it; calls on device memory are in engine/cuda/filter.h. NULL: a
  * kind that is not there. */
 const struct hspz_filter_ops *hspz_cuda_filter(enum hspz_filter_kind kind);
+
+/* What filters of a plan are made, loaded and worked on with: `ops`, or of filters in parts those
+ * of engine/filter_split.c, which work on each part with `ops`. */
+const struct hspz_filter_ops *hspz_filter_ops_of(struct hspz_filter_plan *plan,
+                                                 const struct hspz_filter_ops *ops);
 
 /* Written beside `path`, synced, then renamed. Format in engine/filter_file.c. */
 HSPZ_MUST_USE enum hspz_status hspz_filter_write(const struct hspz_filter_ops *ops,

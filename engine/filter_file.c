@@ -1,5 +1,6 @@
-/* Filter file, format 1, of a tcf format 2. Numbers are little-endian. A header of 256 bytes, then
- * the arrays of the image, each at the next multiple of 64; the bytes between are zero.
+/* Filter file, format 1, of a tcf format 2; of a filter in parts format 3. Numbers are
+ * little-endian. A header of 256 bytes, then the arrays of the image, each at the next multiple of
+ * 64; the bytes between are zero.
  *
  *     0  magic, 8 bytes                        56  slots, u64
  *     8  endian mark, u32 0x01020304           64  seed, u64
@@ -9,7 +10,8 @@
  *    24  file bytes, u64                       96  slot bits, block slots, hashes, value bits, u32
  *    32  XXH64 of the header, this zeroed     112  remainder bits, u32; k, and 256 if canonical,
  * u32 40  0                                    120  bytes, then XXH64, of each array, u64 48
- * capacity, u64                        168  0
+ * capacity, u64                        168  parts, u32; 0: 1
+ *                                          172  0
  *
  * tcf            blocks: tags, slot_bits a slot, and behind them their values, value_bits a slot,
  *                if those of a block are a multiple of 32 bytes; the other values, at the next
@@ -18,6 +20,9 @@
  * gqf sqf rsqf   symbols, slot_bits a slot; occupied; runend (engine/cpu/quotient.h)
  * bloom blocked  bits
  * counter        keys that are there once, u64; key and count of the others, u64 each; in any order
+ *
+ * In parts: arrays are those of the parts, one behind the other, and behind the first array stand
+ * the entries and the total of each part, u64 both.
  *
  * Slots follow one another; those of fewer bits are packed, lowest bit first. */
 #include "engine/file_write.h"
@@ -52,14 +57,15 @@ struct header {
     uint64_t entries, total;
     uint32_t slot_bits, block_slots, hashes, value_bits, remainder_bits, kmers;
     uint64_t array[HSPZ_FILTER_ARRAYS][2];
-    uint8_t rest[88];
+    uint32_t parts;
+    uint8_t rest[84];
 };
 _Static_assert(sizeof(struct header) == 256, "the header's size is the format's");
 
 static uint32_t
-format_of(uint32_t kind)
+format_of(uint32_t kind, uint32_t parts)
 {
-    return kind == HSPZ_FILTER_TCF ? 2 : 1;
+    return parts > 1 ? 3 : kind == HSPZ_FILTER_TCF ? 2 : 1;
 }
 
 static uint64_t
@@ -89,7 +95,7 @@ make_header(const struct hspz_filter_plan *plan, struct content *c)
     const struct hspz_filter_spec *s = &plan->spec;
     struct header *h = &c->header;
     *h = (struct header){.endian = ENDIAN_MARK,
-                         .format = format_of(s->kind),
+                         .format = format_of(s->kind, s->parts),
                          .header_bytes = sizeof(*h),
                          .kind = s->kind,
                          .capacity = s->capacity,
@@ -103,7 +109,8 @@ make_header(const struct hspz_filter_plan *plan, struct content *c)
                          .hashes = s->hashes,
                          .value_bits = s->value_bits,
                          .remainder_bits = plan->remainder_bits,
-                         .kmers = s->k | (s->canonical ? CANONICAL : 0)};
+                         .kmers = s->k | (s->canonical ? CANONICAL : 0),
+                         .parts = s->parts > 1 ? s->parts : 0};
     memcpy(h->magic, MAGIC, sizeof(h->magic));
     h->file_bytes = sizeof(*h);
     for (int i = 0; i < HSPZ_FILTER_ARRAYS; i++) {
@@ -225,7 +232,7 @@ read_header(const struct reader *r, uint64_t budget_bytes, struct header *h,
     if (memcmp(h->magic, MAGIC, sizeof(h->magic)) != 0) {
         return bad(r, "it is of another kind");
     }
-    if (h->endian != ENDIAN_MARK || h->format != format_of(h->kind) ||
+    if (h->endian != ENDIAN_MARK || h->format != format_of(h->kind, h->parts) ||
         h->header_bytes != sizeof(*h)) {
         return bad(r, h->endian != ENDIAN_MARK ? "it is of the other byte order"
                                                : "it is of another version of the format");
@@ -248,7 +255,8 @@ read_header(const struct reader *r, uint64_t budget_bytes, struct header *h,
                                           .value_bits = h->value_bits,
                                           .seed = h->seed,
                                           .k = h->kmers & ~CANONICAL,
-                                          .canonical = (h->kmers & CANONICAL) != 0};
+                                          .canonical = (h->kmers & CANONICAL) != 0,
+                                          .parts = h->parts};
     const enum hspz_status planned = hspz_filter_plan(&spec, budget_bytes, plan, r->err);
     if (planned != HSPZ_OK) {
         return planned;
@@ -271,7 +279,7 @@ read_arrays(const struct reader *r, const struct header *h, const struct hspz_fi
     for (int i = 0; i < HSPZ_FILTER_ARRAYS; i++) {
         const uint64_t bytes = h->array[i][0];
         /* No array is longer than all of the filter; so neither is what is allocated. */
-        if (bytes > plan->bytes + ALIGN || bytes > r->file_bytes ||
+        if (bytes > plan->bytes + (HSPZ_FILTER_PARTS_MAX + 1) * ALIGN || bytes > r->file_bytes ||
             align_up(at) > r->file_bytes - bytes) {
             return bad(r, "its arrays are longer than the file");
         }

@@ -382,19 +382,13 @@ hspz_filter_plan_expect(struct hspz_filter_plan *plan)
     }
 }
 
-enum hspz_status
-hspz_filter_plan(const struct hspz_filter_spec *spec, uint64_t budget_bytes,
-                 struct hspz_filter_plan *out, struct hspz_error *err)
+static enum hspz_status
+plan_whole(const struct hspz_filter_spec *spec, struct hspz_filter_plan *out,
+           struct hspz_error *err)
 {
     struct hspz_filter_plan plan = {.spec = *spec};
-    enum hspz_status status = check_sizes(spec, err);
-    if (status != HSPZ_OK) {
-        return status;
-    }
-    status = check_kmers(spec, err);
-    if (status != HSPZ_OK) {
-        return status;
-    }
+    enum hspz_status status;
+    plan.spec.parts = 1;
     switch (spec->kind) {
     case HSPZ_FILTER_TCF:
         status = plan_tcf(&plan, err);
@@ -411,19 +405,129 @@ hspz_filter_plan(const struct hspz_filter_spec *spec, uint64_t budget_bytes,
         break;
     }
     if (status == HSPZ_OK) {
-        hspz_filter_plan_expect(&plan);
+        *out = plan;
     }
-    if (status == HSPZ_OK && budget_bytes != 0 && plan.bytes > budget_bytes) {
+    return status;
+}
+
+/* ---- parts ---- */
+
+static enum hspz_status
+check_parts(const struct hspz_filter_spec *spec, struct hspz_error *err)
+{
+    const unsigned parts = spec->parts;
+    if (parts > HSPZ_FILTER_PARTS_MAX || (parts & (parts - 1)) != 0) {
+        return refuse(err, "parts", parts, "a power of two up to 16");
+    }
+    return parts > 1 && spec->kind == HSPZ_FILTER_COUNTER
+               ? refuse(err, "parts", parts, "1: a counter has no parts")
+               : HSPZ_OK;
+}
+
+static unsigned
+part_bits(unsigned parts)
+{
+    return (unsigned)__builtin_ctz(parts);
+}
+
+/* Keys of a part, of which some get more than others: six deviations more than the mean. */
+static uint64_t
+part_capacity(uint64_t capacity, unsigned parts)
+{
+    const double mean = (double)capacity / parts;
+    return capacity == 0 ? 0 : (uint64_t)ceil(mean + 6 * sqrt(mean));
+}
+
+static enum hspz_status
+plan_parts(const struct hspz_filter_spec *spec, struct hspz_filter_plan *out,
+           struct hspz_error *err)
+{
+    const unsigned parts = spec->parts, bits = part_bits(parts);
+    struct hspz_filter_spec of_part = *spec;
+    struct hspz_filter_plan plan;
+    of_part.slots = (spec->slots + parts - 1) / parts;
+    of_part.capacity = part_capacity(spec->capacity, parts);
+    const enum hspz_status status = plan_whole(&of_part, &plan, err);
+    if (status != HSPZ_OK) {
+        return status;
+    }
+    if (plan.quotient_bits + bits > QUOTIENT_BITS_MAX ||
+        (spec->kind != HSPZ_FILTER_BLOOM && plan.blocks * parts > UINT32_MAX)) {
+        return refuse(err, "slots", plan.spec.slots * parts, "fewer for a filter in parts");
+    }
+    plan.spec.parts = parts;
+    plan.spec.slots *= parts;
+    plan.spec.capacity = spec->capacity;
+    plan.blocks *= parts;
+    plan.spare_slots *= parts;
+    plan.full_slots *= parts;
+    plan.bytes *= parts;
+    if (plan.quotient_bits > 0) {
+        plan.quotient_bits += bits;
+        const unsigned left = 64 - plan.quotient_bits;
+        plan.remainder_bits = plan.remainder_bits < left ? plan.remainder_bits : left;
+    }
+    *out = plan;
+    return HSPZ_OK;
+}
+
+void
+hspz_filter_plan_part(const struct hspz_filter_plan *plan, unsigned i, struct hspz_filter_plan *out)
+{
+    const unsigned parts = plan->spec.parts;
+    struct hspz_filter_plan part = *plan;
+    part.spec.parts = 1;
+    part.spec.slots /= parts;
+    part.spec.capacity = (plan->spec.capacity + parts - 1) / parts;
+    part.blocks /= parts;
+    part.spare_slots /= parts;
+    part.full_slots /= parts;
+    part.bytes /= parts;
+    if (part.quotient_bits > 0) {
+        part.quotient_bits -= part_bits(parts);
+    }
+    part.device = plan->part_devices[i];
+    part.part_ops = NULL;
+    hspz_filter_plan_expect(&part);
+    *out = part;
+}
+
+void
+hspz_filter_plan_place(struct hspz_filter_plan *plan, const struct hspz_filter_plan *like)
+{
+    plan->device = like->device;
+    plan->part_ops = like->part_ops;
+    memcpy(plan->part_devices, like->part_devices, sizeof(plan->part_devices));
+}
+
+enum hspz_status
+hspz_filter_plan(const struct hspz_filter_spec *spec, uint64_t budget_bytes,
+                 struct hspz_filter_plan *out, struct hspz_error *err)
+{
+    struct hspz_filter_plan plan;
+    enum hspz_status status = check_sizes(spec, err);
+    if (status == HSPZ_OK) {
+        status = check_kmers(spec, err);
+    }
+    if (status == HSPZ_OK) {
+        status = check_parts(spec, err);
+    }
+    if (status == HSPZ_OK) {
+        status = spec->parts > 1 ? plan_parts(spec, &plan, err) : plan_whole(spec, &plan, err);
+    }
+    if (status != HSPZ_OK) {
+        return status;
+    }
+    hspz_filter_plan_expect(&plan);
+    if (budget_bytes != 0 && plan.bytes > budget_bytes) {
         status = hspz_error_set(
             err, HSPZ_E_TOO_LARGE,
             "a %s filter of %" PRIu64 " slots needs %" PRIu64 " bytes, over the budget of %" PRIu64,
             hspz_filter_kind_name(spec->kind), plan.spec.slots, plan.bytes, budget_bytes);
-        (void)hspz_error_limit(err, status, budget_bytes);
+        return hspz_error_limit(err, status, budget_bytes);
     }
-    if (status == HSPZ_OK) {
-        *out = plan;
-    }
-    return status;
+    *out = plan;
+    return HSPZ_OK;
 }
 
 enum hspz_status
@@ -444,7 +548,7 @@ hspz_filter_plan_twice(const struct hspz_filter_plan *plan, uint64_t budget_byte
                               "the remainders have no bit left to give to the quotient");
     }
     made.remainder_bits = kept - made.quotient_bits;
-    made.device = plan->device;
+    hspz_filter_plan_place(&made, plan);
     hspz_filter_plan_expect(&made);
     *out = made;
     return HSPZ_OK;

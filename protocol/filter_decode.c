@@ -40,6 +40,7 @@ hspz_filter_create_decode(const struct hspz_node *params, struct hspz_filter_cre
         {"k", HSPZ_FIELD_UINT, OPTIONAL, AT(k), 0, UINT32_MAX},
         {"canonical", HSPZ_FIELD_BOOL, OPTIONAL, AT(canonical), 0, 0},
         {"shared", HSPZ_FIELD_BOOL, OPTIONAL, AT(shared), 0, 0},
+        {"parts", HSPZ_FIELD_UINT, OPTIONAL, AT(parts), 0, UINT32_MAX},
     };
 #undef AT
     static const struct hspz_fields fields = {"filter.create's parameters", rows, COUNT(rows),

@@ -10,7 +10,7 @@ hspz_filter_create_encode(struct hspz_writer *w, uint32_t id,
     hspz_put_begin(w, id, HSPZ_METHOD_FILTER_CREATE,
                    2u + (p->capacity != 0) + (p->rate > 0) + (p->slots != 0) + (p->slot_bits != 0) +
                        (p->block_slots != 0) + (p->hashes != 0) + (p->value_bits != 0) +
-                       (p->seed != 0) + (p->k != 0) + p->canonical + p->shared);
+                       (p->seed != 0) + (p->k != 0) + p->canonical + p->shared + (p->parts != 0));
     hspz_put_text(w, "filter", p->filter);
     hspz_put_text(w, "kind", p->kind);
     hspz_put_uint_if(w, "capacity", p->capacity, 0);
@@ -26,6 +26,7 @@ hspz_filter_create_encode(struct hspz_writer *w, uint32_t id,
     hspz_put_uint_if(w, "k", p->k, 0);
     hspz_put_bool_if(w, "canonical", p->canonical, false);
     hspz_put_bool_if(w, "shared", p->shared, false);
+    hspz_put_uint_if(w, "parts", p->parts, 0);
 }
 
 static enum hspz_filter_answer

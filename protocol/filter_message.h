@@ -30,6 +30,7 @@ struct hspz_filter_create_params {
     uint64_t k; /* keys are k-mers of so many bases, 1 to 32 */
     bool canonical;
     bool shared;
+    uint64_t parts; /* of equal ranges of the hash, over the server's devices in turn */
 };
 
 /* filter.insert, insert_if_absent, query, count, delete, decrement. */
@@ -164,6 +165,7 @@ struct hspz_filter_info {
     uint64_t capacity, slots, slot_bits, block_slots, hashes, value_bits, seed; /* as planned */
     uint64_t k;
     bool canonical;
+    uint64_t parts;      /* 1: whole */
     uint64_t full_slots; /* takes keys up to here for sure */
     uint64_t bytes;
     double expected_rate; /* of false positives, at capacity */

@@ -206,7 +206,7 @@ void
 hspz_filter_info_encode(struct hspz_writer *w, uint32_t id, const struct hspz_filter_info *info)
 {
     hspz_response_begin(w, id);
-    hspz_write_map(w, 21);
+    hspz_write_map(w, 21 + (info->parts > 1));
     hspz_put_any_text(w, "filter", info->filter);
     hspz_put_any_text(w, "kind", info->kind);
     hspz_write_key_bool(w, "shared", info->shared);
@@ -219,6 +219,9 @@ hspz_filter_info_encode(struct hspz_writer *w, uint32_t id, const struct hspz_fi
     hspz_write_key_uint(w, "seed", info->seed);
     hspz_write_key_uint(w, "k", info->k);
     hspz_write_key_bool(w, "canonical", info->canonical);
+    if (info->parts > 1) {
+        hspz_write_key_uint(w, "parts", info->parts);
+    }
     hspz_write_key_uint(w, "full_slots", info->full_slots);
     hspz_write_key_uint(w, "bytes", info->bytes);
     hspz_write_key_float(w, "expected_rate", info->expected_rate);
@@ -248,6 +251,7 @@ hspz_filter_info_decode(const struct hspz_node *result, struct hspz_filter_info 
         {"seed", HSPZ_FIELD_UINT, REQUIRED, AT(seed), ANY_UINT},
         {"k", HSPZ_FIELD_UINT, OPTIONAL, AT(k), ANY_UINT},
         {"canonical", HSPZ_FIELD_BOOL, OPTIONAL, AT(canonical), 0, 0},
+        {"parts", HSPZ_FIELD_UINT, OPTIONAL, AT(parts), ANY_UINT},
         {"full_slots", HSPZ_FIELD_UINT, REQUIRED, AT(full_slots), ANY_UINT},
         {"bytes", HSPZ_FIELD_UINT, REQUIRED, AT(bytes), ANY_UINT},
         {"expected_rate", HSPZ_FIELD_FLOAT, REQUIRED, AT(expected_rate), 0, 0},
@@ -261,7 +265,7 @@ hspz_filter_info_decode(const struct hspz_node *result, struct hspz_filter_info 
 #undef AT
     static const struct hspz_fields fields = {"the result", rows, COUNT(rows), true};
     uint32_t seen;
-    *out = (struct hspz_filter_info){0};
+    *out = (struct hspz_filter_info){.parts = 1};
     return hspz_fields_decode(&fields, result, out, &seen, err);
 }
 

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define CURSOR_SHIFT 37u /* a quotient, and above it entries of its run */
+
 struct hspz_filter {
     struct hspz_filter_plan plan;
     uint64_t salt;
@@ -390,8 +392,8 @@ enumerate(const struct hspz_filter *f, uint64_t *cursor, struct hspz_filter_entr
     *count = 0;
     /* Whole runs, so that a quotient is cursor enough; one that does not fit alone comes in pieces
      * by the entries before it. */
-    const uint64_t mask = (UINT64_C(1) << 40) - 1;
-    uint64_t quotient = *cursor & mask, skip = *cursor >> 40;
+    const uint64_t mask = (UINT64_C(1) << CURSOR_SHIFT) - 1;
+    uint64_t quotient = *cursor & mask, skip = *cursor >> CURSOR_SHIFT;
     for (; quotient < f->plan.spec.slots && *count < capacity; quotient++, skip = 0) {
         if (!hspz_quotient_read_run(&r, &f->slots, quotient)) {
             continue;
@@ -404,7 +406,7 @@ enumerate(const struct hspz_filter *f, uint64_t *cursor, struct hspz_filter_entr
             }
         }
         if (r.at < r.end) {
-            *cursor = quotient | n << 40;
+            *cursor = quotient | n << CURSOR_SHIFT;
             return HSPZ_OK;
         }
     }

@@ -47,6 +47,7 @@ hspz_cuda_filter_destroy(struct hspz_filter **filter)
     hspz_cuda_buffer_free(f->device, &f->counts);
     hspz_cuda_buffer_free(f->device, &f->scratch);
     hspz_cuda_buffer_free(f->device, &f->extra);
+    hspz_cuda_buffer_free(f->device, &f->split);
     pthread_mutex_destroy(&f->mutex);
     free(f);
     *filter = NULL;

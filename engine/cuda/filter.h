@@ -22,7 +22,16 @@ HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_run(struct hspz_filter *filter,
                                                     const struct hspz_cuda_filter_call *call,
                                                     cudaStream_t stream, struct hspz_error *err);
 
-/* As it was when it was new; the same. */
+/* The same of a filter in parts, with what hspz_filter_split_parts (engine/filter_split.h) gives:
+ * arrays are on the device of the first part, and its scratch serves one call at a time. Waits for
+ * what the stream had to do, and for the parts. */
+HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_run_split(struct hspz_filter *const *parts,
+                                                          unsigned count,
+                                                          const struct hspz_cuda_filter_call *call,
+                                                          cudaStream_t stream,
+                                                          struct hspz_error *err);
+
+/* As it was when it was new; as hspz_cuda_filter_run. */
 HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_clear(struct hspz_filter *filter,
                                                       cudaStream_t stream, struct hspz_error *err);
 

@@ -214,6 +214,7 @@ const struct hspz_filter_ops hspz_cuda_filter_bloom = {
     .plan = hspz_cuda_filter_plan_of,
     .run = hspz_cuda_filter_run_host,
     .takes_sequence = true,
+    .run_parts = hspz_cuda_filter_run_parts,
     .stats = stats,
     .merge = merge,
     .copy = hspz_cuda_filter_copy,

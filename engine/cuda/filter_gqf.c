@@ -204,6 +204,7 @@ const struct hspz_filter_ops hspz_cuda_filter_gqf = {
     .plan = hspz_cuda_filter_plan_of,
     .run = hspz_cuda_filter_run_host,
     .takes_sequence = true,
+    .run_parts = hspz_cuda_filter_run_parts,
     .stats = stats,
     .enumerate = hspz_gqf_enumerate,
     .merge = hspz_gqf_merge,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define LIST_TILES 4096u /* most at a time */
-#define CURSOR_SHIFT 36  /* tile, and below it entries of it and behind it that were given out */
+#define CURSOR_SHIFT 32  /* tile, and below it entries of it and behind it that were given out */
 
 /* ---- listing ---- */
 

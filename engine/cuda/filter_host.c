@@ -143,9 +143,10 @@ spread(struct hspz_filter *f, const struct hspz_filter_call *call, uint64_t keys
     return error;
 }
 
+/* `parts`: f is the first of them; NULL: it is the whole filter. So in what follows. */
 static enum hspz_status
-run_piece(struct hspz_filter *f, const struct hspz_filter_call *call, uint64_t begin,
-          uint64_t count, struct hspz_error *err)
+run_piece(struct hspz_filter *f, struct hspz_cuda_parts *parts, const struct hspz_filter_call *call,
+          uint64_t begin, uint64_t count, struct hspz_error *err)
 {
     const bool windows = call->sequence != NULL;
     uint64_t keys = count;
@@ -166,7 +167,8 @@ run_piece(struct hspz_filter *f, const struct hspz_filter_call *call, uint64_t b
         .result = staged[HSPZ_CUDA_FILTER_RESULT].data,
     };
     if (keys > 0) {
-        status = f->kind->run(f, &on_device, f->stream, err);
+        status = parts != NULL ? hspz_cuda_filter_run_of(parts, &on_device, f->stream, err)
+                               : f->kind->run(f, &on_device, f->stream, err);
     }
     if (status != HSPZ_OK) {
         return status;
@@ -194,7 +196,8 @@ get_result(struct hspz_filter *f, struct hspz_cuda_filter_result *out, struct hs
 
 /* The windows or keys from `begin` on; their answers are added to *result. */
 static enum hspz_status
-run_pieces(struct hspz_filter *f, const struct hspz_filter_call *call, uint64_t begin,
+run_pieces(struct hspz_filter *f, struct hspz_cuda_parts *parts,
+           const struct hspz_filter_call *call, uint64_t begin,
            struct hspz_cuda_filter_result *result, struct hspz_error *err)
 {
     bool closed = result->refused > 0; /* nothing more goes in */
@@ -203,8 +206,9 @@ run_pieces(struct hspz_filter *f, const struct hspz_filter_call *call, uint64_t 
         status = hspz_cuda_feed_start(f, call, begin, call->count, PIECE, err);
     }
     for (uint64_t at = begin; at < call->count && status == HSPZ_OK && !closed; at += PIECE) {
-        status = run_piece(f, call, at, call->count - at < PIECE ? call->count - at : PIECE, err);
-        if (status == HSPZ_OK && f->kind->in_order) {
+        const uint64_t left = call->count - at;
+        status = run_piece(f, parts, call, at, left < PIECE ? left : PIECE, err);
+        if (status == HSPZ_OK && f->kind->in_order && parts == NULL) {
             status = get_result(f, result, err);
             closed = result->refused > 0;
         }
@@ -213,7 +217,8 @@ run_pieces(struct hspz_filter *f, const struct hspz_filter_call *call, uint64_t 
 }
 
 static enum hspz_status
-run_all(struct hspz_filter *f, struct hspz_filter_call *call, struct hspz_error *err)
+run_all(struct hspz_filter *f, struct hspz_cuda_parts *parts, struct hspz_filter_call *call,
+        struct hspz_error *err)
 {
     struct hspz_cuda_filter_result result = {0};
     uint64_t begin = 0, inserted = 0;
@@ -224,12 +229,12 @@ run_all(struct hspz_filter *f, struct hspz_filter_call *call, struct hspz_error 
     status = hspz_cuda_check(
         cudaMemsetAsync(f->staging[HSPZ_CUDA_FILTER_RESULT].data, 0, sizeof(result), f->stream),
         f->device->label, "clearing a result", err);
-    if (status == HSPZ_OK && f->kind->insert_sequence != NULL && call->sequence != NULL &&
-        call->op == HSPZ_FILTER_INSERT && !has_answers(call)) {
+    if (status == HSPZ_OK && parts == NULL && f->kind->insert_sequence != NULL &&
+        call->sequence != NULL && call->op == HSPZ_FILTER_INSERT && !has_answers(call)) {
         status = f->kind->insert_sequence(f, call, &begin, &inserted, err);
     }
     if (status == HSPZ_OK) {
-        status = run_pieces(f, call, begin, &result, err);
+        status = run_pieces(f, parts, call, begin, &result, err);
     }
     /* Whatever happened, the caller's arrays are no longer in use. */
     const enum hspz_status waited =
@@ -243,9 +248,9 @@ run_all(struct hspz_filter *f, struct hspz_filter_call *call, struct hspz_error 
     return status != HSPZ_OK ? status : waited != HSPZ_OK ? waited : stopped;
 }
 
-enum hspz_status
-hspz_cuda_filter_run_host(struct hspz_filter *f, struct hspz_filter_call *call,
-                          struct hspz_error *err)
+static enum hspz_status
+run_host(struct hspz_filter *f, struct hspz_cuda_parts *parts, struct hspz_filter_call *call,
+         struct hspz_error *err)
 {
     if ((f->kind->ops >> call->op & 1) == 0) {
         return hspz_filter_cannot(&f->plan, call->op, err);
@@ -263,7 +268,22 @@ hspz_cuda_filter_run_host(struct hspz_filter *f, struct hspz_filter_call *call,
         return status;
     }
     pthread_mutex_lock(&f->mutex);
-    status = run_all(f, call, err);
+    status = run_all(f, parts, call, err);
     pthread_mutex_unlock(&f->mutex);
     return status;
+}
+
+enum hspz_status
+hspz_cuda_filter_run_host(struct hspz_filter *f, struct hspz_filter_call *call,
+                          struct hspz_error *err)
+{
+    return run_host(f, NULL, call, err);
+}
+
+enum hspz_status
+hspz_cuda_filter_run_parts(struct hspz_filter *const *parts, unsigned count,
+                           struct hspz_filter_call *call, struct hspz_error *err)
+{
+    struct hspz_cuda_parts of = {.parts = parts, .count = count};
+    return run_host(parts[0], &of, call, err);
 }

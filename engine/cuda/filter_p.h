@@ -65,6 +65,7 @@ struct hspz_filter {
     } known;
     struct hspz_cuda_buffer scratch; /* of calls that write */
     struct hspz_cuda_buffer extra;   /* what else a kind keeps */
+    struct hspz_cuda_buffer split;   /* of calls on the filter that this is the first part of */
     /* Of host calls. */
     cudaStream_t stream;
     pthread_mutex_t mutex; /* guards staging and feed */
@@ -88,6 +89,21 @@ const struct hspz_filter_plan *hspz_cuda_filter_plan_of(const struct hspz_filter
 HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_run_host(struct hspz_filter *f,
                                                          struct hspz_filter_call *call,
                                                          struct hspz_error *err);
+/* hspz_filter_ops.run_parts. */
+HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_run_parts(struct hspz_filter *const *parts,
+                                                          unsigned count,
+                                                          struct hspz_filter_call *call,
+                                                          struct hspz_error *err);
+/* Parts of a filter, and which of them take no keys any more in a call that comes in pieces. */
+struct hspz_cuda_parts {
+    struct hspz_filter *const *parts;
+    unsigned count;
+    bool closed[HSPZ_FILTER_PARTS_MAX];
+};
+/* A call of a kind that can do it, with keys on the device of the first part. */
+HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_run_of(struct hspz_cuda_parts *parts,
+                                                       const struct hspz_cuda_filter_call *call,
+                                                       cudaStream_t stream, struct hspz_error *err);
 HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_copy(const struct hspz_filter *f,
                                                      struct hspz_filter **out,
                                                      struct hspz_error *err);

@@ -380,10 +380,12 @@ class OtherCallsTest(Case):
     def test_create_says_what_it_has_come_to(self):
         server = self.stub()
         out = self.out(server, "create", "f", "--kind", "gqf", "--capacity", 500, "--rate", "2.5e-1",
-                       "--value-bits", 3, "--seed", TOP, "--shared", "--slot-bits", 16)
+                       "--value-bits", 3, "--seed", TOP, "--shared", "--slot-bits", 16,
+                       "--parts", 4)
         self.assertEqual(server.filters["f"].params,
                          {"filter": "f", "kind": "gqf", "capacity": 500, "rate": 0.25,
-                          "value_bits": 3, "seed": TOP, "shared": True, "slot_bits": 16})
+                          "value_bits": 3, "seed": TOP, "shared": True, "slot_bits": 16,
+                          "parts": 4})
         lines = dict(line.split(None, 1) for line in out.splitlines())
         self.assertEqual((lines["filter"], lines["kind"], lines["capacity"], lines["memory"]),
                          ("f", "gqf", "500", "2000 bytes"))
@@ -393,7 +395,7 @@ class OtherCallsTest(Case):
         stats = json.loads(self.out(server, "stats", "f", "--json"))
         want = {k: v for k, v in server.info("f", server.filters["f"]).items()
                 if k != "filter_full"}
-        self.assertEqual(stats, {"k": 0, "canonical": False, **want})
+        self.assertEqual(stats, {"k": 0, "canonical": False, "parts": 1, **want})
         self.assertIn("entries        1\n", self.out(server, "stats", "f"))
 
     def test_list_gives_all_pages(self):

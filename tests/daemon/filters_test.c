@@ -82,7 +82,7 @@ make(struct bench *b, const struct hspz_tenant *tenant, const char *name, bool s
     const struct hspz_filter_spec spec = {.kind = HSPZ_FILTER_TCF, .capacity = 100};
     assert_int_equal(reserve(b, tenant, name, shared, &f, NULL), HSPZ_OK);
     assert_int_equal(hspz_filter_plan(&spec, 0, &plan, NULL), HSPZ_OK);
-    hspz_filters_place(f, spec.kind);
+    hspz_filters_place(f, &plan);
     assert_int_equal(hspz_filters_charge(f, tenant, plan.bytes, NULL), HSPZ_OK);
     assert_int_equal(f->ops->create(&plan, &f->filter, NULL), HSPZ_OK);
     hspz_filters_list(f);

@@ -81,7 +81,7 @@ read_file(int fd, const uint8_t *data, size_t size)
         HSPZ_REQUIRE(err.text[0] != '\0');
         return;
     }
-    const struct hspz_filter_ops *ops = hspz_cpu_filter(plan.spec.kind);
+    const struct hspz_filter_ops *ops = hspz_filter_ops_of(&plan, hspz_cpu_filter(plan.spec.kind));
     struct hspz_filter *filter = NULL;
     if (ops->load(&plan, &image, &filter, &err) == HSPZ_OK) {
         work_with(ops, filter);

@@ -131,6 +131,7 @@ for part; do
         side 120 kmers bundle/bin/cuda_kmer_test
         side 300 quotient bundle/bin/quotient_test
         side 120 "quotient,parts" bundle/bin/quotient_parts_test
+        side 120 "filters,parts" bundle/bin/cuda_filter_split_test
         for mapping in 1 2 3 4; do
             side 120 "discover,$mapping" env HSPZ_TEST_SHARE=4 HSPZ_TEST_CUDA=$mapping,1024,1,0 bundle/bin/discover_test
         done

@@ -19,13 +19,20 @@ open_engine(uint64_t memory_bytes)
 struct pair
 open_pair(struct hspz_engine *engine, struct hspz_filter_spec spec)
 {
-    struct pair pair = {.ops = {hspz_cuda_filter(spec.kind), hspz_cpu_filter(spec.kind)}};
+    const struct hspz_filter_ops *const ops[] = {hspz_cuda_filter(spec.kind),
+                                                 hspz_cpu_filter(spec.kind)};
+    const unsigned devices = hspz_cuda_engine.device_count(engine);
+    struct pair pair = {0};
     struct hspz_error err = {0};
     if (hspz_filter_plan(&spec, 0, &pair.plan, &err) != HSPZ_OK) {
         fail_msg("%s", err.text);
     }
     pair.plan.device = hspz_cuda_engine.filter_device(engine, 0);
+    for (unsigned p = 0; p < HSPZ_FILTER_PARTS_MAX; p++) {
+        pair.plan.part_devices[p] = hspz_cuda_engine.filter_device(engine, p % devices);
+    }
     for (int i = 0; i < 2; i++) {
+        pair.ops[i] = hspz_filter_ops_of(&pair.plan, ops[i]);
         if (pair.ops[i]->create(&pair.plan, &pair.filter[i], &err) != HSPZ_OK) {
             fail_msg("%s", err.text);
         }

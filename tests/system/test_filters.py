@@ -258,6 +258,47 @@ class OperationTest(FilterTest):
                     peer.call("filter.drop", filter=name)
         self.node.stop()
 
+    def test_a_filter_in_parts_is_one_filter(self):
+        self.node.stop()
+        folder = self.path("kept")
+        os.mkdir(folder)
+        node = self.daemon("--filter-dir", folder)
+        with node.peer() as peer:
+            keys = [self.rng.choice(range(6000)) for _ in range(20000)]
+            for name, more in (("whole", {}), ("parts", {"parts": 4}), ("more", {"parts": 4})):
+                made = peer.call("filter.create", filter=name, kind="gqf", slots=16384, **more)
+                self.assertEqual((made["slots"], made.get("parts")), (16384, more.get("parts")))
+            for name in ("whole", "parts"):
+                self.ask(peer, "insert", name, keys[:15000])
+                self.ask(peer, "delete", name, keys[:1000])
+            for method in ("query", "count", "insert_if_absent", "decrement", "delete"):
+                said = [self.ask(peer, method, name, keys[15000:17000])[1:]
+                        for name in ("whole", "parts")]
+                self.assertEqual(said[0], said[1], method)
+            self.ask(peer, "insert", "more", keys[17000:])
+            peer.call("filter.merge", {"filter": "parts", "from": "more"})
+            self.ask(peer, "insert", "whole", keys[17000:])
+            entries = self.entries(peer, "whole")
+            self.assertTrue(len(entries) > 3000)
+            self.assertEqual(self.entries(peer, "parts"), entries)
+            self.assert_code(peer.error("filter.merge", {"filter": "parts", "from": "whole"}),
+                             "bad_request", "in 4 and in 1 parts")
+            for parts in (3, 32):
+                self.assert_code(peer.error("filter.create", filter="x", kind="tcf", slots=100,
+                                            parts=parts), "bad_request", "power of two")
+            self.assert_code(peer.error("filter.create", filter="x", kind="counter", capacity=9,
+                                        parts=2), "bad_request", "counter")
+            saved = peer.call("filter.save", filter="parts")
+            peer.call("filter.drop", filter="parts")
+            self.assertEqual(peer.call("filter.load", filter="parts"), saved)
+            self.assertEqual(self.entries(peer, "parts"), entries)
+            for kind in KINDS:
+                peer.call("filter.create", filter=kind, kind=kind, capacity=20000, parts=8)
+                some = random_keys(self.rng, 20000)
+                self.assertFalse(self.ask(peer, "insert", kind, some)[0]["filter_full"], kind)
+                self.assertTrue(all(self.ask(peer, "query", kind, some)[1]), kind)
+        node.stop()
+
     def test_enumerating_tells_all_and_sees_changes(self):
         with self.node.peer() as peer, self.node.peer() as writer:
             keys = random_keys(self.rng, 300000)

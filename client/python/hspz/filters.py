@@ -39,6 +39,7 @@ class FilterState:
     shared: bool
     k: int
     canonical: bool
+    parts: int
     capacity: int
     slots: int
     slot_bits: int
@@ -81,6 +82,7 @@ def read_state(row: Mapping[str, Any]) -> FilterState:
         return FilterState(name=str(row["filter"]), kind=str(row["kind"]),
                            shared=bool(row.get("shared", False)),
                            canonical=bool(row.get("canonical", False)),
+                           parts=int(row.get("parts", 1)),
                            full=bool(row.get("filter_full", False)), **numbers)
     except (KeyError, TypeError, ValueError) as error:
         raise BadPeer("not the state of a filter: %r" % (row,)) from error
@@ -309,14 +311,15 @@ class Filters:
                slot_bits: Optional[int] = None, block_slots: Optional[int] = None,
                hashes: Optional[int] = None, value_bits: Optional[int] = None,
                seed: Optional[int] = None, k: Optional[int] = None, canonical: bool = False,
-               shared: bool = False) -> Filter:
+               shared: bool = False, parts: Optional[int] = None) -> Filter:
         """A new one, empty, for `capacity` keys or of `slots`: exactly one of the two; a `counter`
         grows from `capacity` on. With `k` its keys are k-mers; `canonical`: the smaller of one and
-        its reverse complement."""
+        its reverse complement. `parts` (2, 4, 8, 16) go to the server's GPUs in turn."""
         params = {"capacity": capacity, "rate": None if rate is None else float(rate),
                   "slots": slots, "slot_bits": slot_bits, "block_slots": block_slots,
                   "hashes": hashes, "value_bits": value_bits, "seed": seed,
-                  "k": k, "canonical": canonical or None, "shared": shared or None}
+                  "k": k, "canonical": canonical or None, "shared": shared or None,
+                  "parts": parts}
         given = {key: value for key, value in params.items() if value is not None}
         self._client.call("filter.create", dict(given, filter=name, kind=kind), long=True)
         return Filter(self._client, name)

@@ -84,6 +84,27 @@ cudaError_t hspz_cuda_launch_filter_hashes(const struct hspz_cuda_filter_call *c
 /* Of keys that go in if absent. */
 #define HSPZ_CUDA_FILTER_LOCKS (1u << 18)
 
+/* ---- filters in parts ---- */
+
+/* Hashes of keys become the keys that their parts are given (engine/filter_split.h). */
+cudaError_t hspz_cuda_launch_split_keys(uint64_t salt, unsigned parts, uint64_t *hashes,
+                                        uint64_t count, cudaStream_t stream);
+
+/* What parts have answered, of keys in the order of the parts. */
+struct hspz_cuda_split_answers {
+    uint64_t count;
+    unsigned parts;
+    uint64_t first[HSPZ_FILTER_PARTS_MAX];      /* key of each part */
+    uint64_t first_word[HSPZ_FILTER_PARTS_MAX]; /* of its bits in part_yes */
+    const uint32_t *from;                       /* which key of the call each is */
+    const uint32_t *part_yes;
+    const uint64_t *part_found;
+    uint32_t *yes;   /* zero; NULL: not wanted */
+    uint64_t *found; /* where part_found is not NULL */
+};
+cudaError_t hspz_cuda_launch_split_answers(const struct hspz_cuda_split_answers *answers,
+                                           cudaStream_t stream);
+
 /* ---- bloom, blocked ---- */
 
 struct hspz_cuda_bloom {

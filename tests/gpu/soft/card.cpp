@@ -222,8 +222,12 @@ soft_yield()
 }
 
 void
-soft_launch(unsigned grid, unsigned threads, const std::function<void()> &kernel)
+soft_launch(unsigned grid, unsigned threads, cudaStream_t stream,
+            const std::function<void()> &kernel)
 {
+    if (!soft_may_launch(stream)) {
+        return;
+    }
     block b = {};
     gridDim = dim3(grid);
     blockDim = dim3(threads);

@@ -46,7 +46,9 @@
 extern thread_local uint3 threadIdx, blockIdx;
 extern thread_local dim3 gridDim, blockDim;
 
-void soft_launch(unsigned grid, unsigned block, const std::function<void()> &kernel);
+/* On a stream of another device than the current one, nothing. */
+void soft_launch(unsigned grid, unsigned block, cudaStream_t stream,
+                 const std::function<void()> &kernel);
 unsigned soft_lane();
 /* The values that the lanes of the warp bring, 0 of those that have ended. */
 void soft_exchange(uint64_t mine, uint64_t all[32]);
@@ -332,7 +334,7 @@ template <typename... PARAMS>
 cudaError_t
 cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(PARAMS...), PARAMS... args)
 {
-    soft_launch(config->gridDim.x, config->blockDim.x, [&] { kernel(args...); });
+    soft_launch(config->gridDim.x, config->blockDim.x, config->stream, [&] { kernel(args...); });
     return cudaSuccess;
 }
 

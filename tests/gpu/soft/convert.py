@@ -12,7 +12,7 @@ def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         text = file.read()
     text = re.sub(r"#include <(cub/.*|cooperative_groups\.h)>\n", "", text)
-    text = re.sub(LAUNCH, r"soft_launch(\2, \3, [&] { \1(\4); });", text, flags=re.S)
+    text = re.sub(LAUNCH, r"soft_launch(\2, \3, stream, [&] { \1(\4); });", text, flags=re.S)
     text = re.sub(SHARED, r"static thread_local \1 \2[(256 << 10) / sizeof(\1)];", text)
     if "<<<" in text:
         sys.exit("%s: a launch of another form" % sys.argv[1])

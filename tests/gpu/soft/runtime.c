@@ -1,6 +1,7 @@
-/* The runtime calls of the CUDA engine on the software card: one device, whose memory is the
- * host's, and streams that are always done. Memory is given out full of rubbish. The device hides
- * as CUDA_VISIBLE_DEVICES says, and is what the first of `nvidia-smi -L` would be. */
+/* The runtime calls of the CUDA engine on the software card: one device, or as many as
+ * SOFT_CARD_DEVICES says, whose memory is the host's, and streams that are always done. Memory is
+ * given out full of rubbish. The device hides as CUDA_VISIBLE_DEVICES says, and is what the first
+ * of `nvidia-smi -L` would be. */
 #include "runtime.h"
 
 #include <cuda_runtime_api.h>
@@ -12,6 +13,7 @@
 #undef cudaGetDeviceProperties
 #define ALIGN 256u
 #define MEMORY_BYTES ((size_t)16 << 30)
+#define DEVICES_MOST 16
 #define UUID "GPU-736f6674-7761-7265-0000-000000000000"
 
 /* Before each allocation. */
@@ -24,6 +26,8 @@ static _Atomic size_t used;
 static atomic_long live; /* allocations, streams and events */
 static atomic_long left;
 static atomic_bool happened;
+static _Thread_local int current; /* device */
+static _Thread_local bool misplaced;
 
 void
 soft_fail_arm(long n)
@@ -195,33 +199,82 @@ cudaMemGetInfo(size_t *free_bytes, size_t *all)
     return soft_call();
 }
 
+static int
+devices(void)
+{
+    const char *number = getenv("SOFT_CARD_DEVICES");
+    const int count = number != NULL ? atoi(number) : 1;
+    return count >= 1 && count <= DEVICES_MOST ? count : 1;
+}
+
 cudaError_t
 cudaGetDeviceCount(int *count)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    *count = visible == NULL || strcmp(visible, "0") == 0 ||
-             (strlen(visible) > 4 && strncmp(visible, UUID, strlen(visible)) == 0);
-    return *count == 1 ? soft_call() : cudaErrorNoDevice;
+    *count = visible == NULL
+                 ? devices()
+                 : strcmp(visible, "0") == 0 ||
+                       (strlen(visible) > 4 && strncmp(visible, UUID, strlen(visible)) == 0);
+    return *count > 0 ? soft_call() : cudaErrorNoDevice;
 }
 
 cudaError_t
 cudaGetDeviceProperties(struct cudaDeviceProp *out, int device)
 {
-    (void)device;
     *out = (struct cudaDeviceProp){.name = "software", .multiProcessorCount = 1, .major = 9};
     memcpy(out->uuid.bytes, "software", 8);
+    out->uuid.bytes[15] = (char)device;
     return soft_call();
 }
 
 cudaError_t
 cudaSetDevice(int device)
 {
-    return device == 0 ? soft_call() : cudaErrorInvalidDevice;
+    if (device < 0 || device >= devices()) {
+        return cudaErrorInvalidDevice;
+    }
+    current = device;
+    return soft_call();
+}
+
+cudaError_t
+cudaDeviceCanAccessPeer(int *can, int device, int other)
+{
+    *can = device != other;
+    return soft_call();
+}
+
+cudaError_t
+cudaDeviceEnablePeerAccess(int other, unsigned flags)
+{
+    return other != current && flags == 0 ? soft_call() : cudaErrorInvalidDevice;
+}
+
+cudaError_t
+cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes,
+                    cudaStream_t stream)
+{
+    (void)stream;
+    return to_device < devices() && from_device < devices()
+               ? cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToDevice)
+               : cudaErrorInvalidDevice;
+}
+
+bool
+soft_may_launch(cudaStream_t stream)
+{
+    const bool here = stream == NULL || *(const int *)(const void *)stream == current;
+    misplaced = misplaced || !here;
+    return here;
 }
 
 cudaError_t
 cudaGetLastError(void)
 {
+    if (misplaced) {
+        misplaced = false;
+        return cudaErrorInvalidResourceHandle;
+    }
     return soft_call();
 }
 
@@ -244,14 +297,19 @@ cudaRuntimeGetVersion(int *version)
     return cudaDriverGetVersion(version);
 }
 
-/* A stream or event is anything that is not NULL. */
+/* A stream is the number of its device, an event anything that is not NULL. */
 cudaError_t
 cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 {
     (void)flags;
-    *out = fails() ? NULL : malloc(1);
-    live += *out != NULL;
-    return *out != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+    int *const made = fails() ? NULL : malloc(sizeof(*made));
+    if (made == NULL) {
+        return cudaErrorMemoryAllocation;
+    }
+    *made = current;
+    *out = (cudaStream_t)(void *)made;
+    live++;
+    return cudaSuccess;
 }
 
 cudaError_t

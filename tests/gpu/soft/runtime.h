@@ -19,6 +19,9 @@ bool soft_fail_disarm(void);
 /* Allocations, streams and events that are there. */
 long soft_live(void);
 
+/* Whether a stream is of the current device; else the thread's next cudaGetLastError says so. */
+bool soft_may_launch(cudaStream_t stream);
+
 /* A call that has nothing else to do than to fail. */
 cudaError_t soft_call(void);
 
