@@ -191,28 +191,36 @@ hspz_conn_settle(struct hspz_conn *conn)
     hspz_conn_gate(conn);
 }
 
-void
-hspz_conn_update(struct hspz_conn *conn)
+/* Puts the connection in line if its head can use a turn; true: it could, had the client not all
+ * parts of its ring. */
+static bool
+stand_in_line(struct hspz_conn *conn)
 {
     struct hspz_conn_job *head = conn->jobs;
     if (head == NULL || !hspz_conn_state_serves(conn->state)) {
-        return;
+        return false;
     }
     if (!head->held) {
         head->held = true;
         head->ops->lead(head);
         head = conn->jobs;
         if (head == NULL || !hspz_conn_state_serves(conn->state)) {
-            return; /* it failed, and so did telling somebody here */
+            return false; /* it failed, and so did telling somebody here */
         }
     }
     const bool credit = conn->parts_held < conn->service->config->parts_per_connection;
     if (head->ops->ready(head, credit)) {
         hspz_scheduler_push(&conn->service->scheduler, &conn->source, &conn->tenant->share,
                             head->priority);
-    } else if (!credit && head->shm && !head->working) {
-        hspz_conn_shm_wait(conn);
+        return false;
     }
+    return !credit && head->shm && !head->working;
+}
+
+void
+hspz_conn_update(struct hspz_conn *conn)
+{
+    hspz_conn_shm_wait(conn, stand_in_line(conn));
 }
 
 bool

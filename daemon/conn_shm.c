@@ -194,21 +194,17 @@ hspz_conn_shm_open(struct hspz_conn *conn, uint32_t id, struct hspz_error *err)
 }
 
 void
-hspz_conn_shm_wait(struct hspz_conn *conn)
+hspz_conn_shm_wait(struct hspz_conn *conn, bool waits)
 {
-    if (conn->shm->waits_since_ns == 0) {
-        conn->shm->waits_since_ns = uv_hrtime();
-        conn->service->stats.shm.waits++;
+    struct hspz_conn_shm *shm = conn->shm;
+    struct hspz_shm_stats *stats = &conn->service->stats.shm;
+    if (shm == NULL || waits == (shm->waits_since_ns != 0)) {
+        return;
     }
-}
-
-static void
-end_wait(struct hspz_conn *conn)
-{
-    if (conn->shm->waits_since_ns != 0) {
-        conn->service->stats.shm.waited_ns += uv_hrtime() - conn->shm->waits_since_ns;
-        conn->shm->waits_since_ns = 0;
-    }
+    const uint64_t now_ns = uv_hrtime();
+    stats->waits += waits;
+    stats->waited_ns += waits ? 0 : now_ns - shm->waits_since_ns;
+    shm->waits_since_ns = waits ? now_ns : 0;
 }
 
 void
@@ -327,7 +323,7 @@ void
 hspz_conn_return_part(struct hspz_conn *conn, struct hspz_buffer *buffer)
 {
     if (buffer->ring != NULL) {
-        end_wait(conn);
+        hspz_conn_shm_wait(conn, false);
         hspz_shm_ring_give(buffer->ring, buffer);
     } else {
         hspz_buffers_give(conn->service->buffers, &buffer);

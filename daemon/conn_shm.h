@@ -18,8 +18,9 @@ HSPZ_MUST_USE enum hspz_status
 hspz_conn_shm_freed(struct hspz_conn *conn, const struct hspz_node *params, struct hspz_error *err);
 /* The connection ends: what its client has counts as given back. */
 void hspz_conn_shm_reclaim(struct hspz_conn *conn);
-/* The head job could go on if the client, who has all parts that it may have, gave one back. */
-void hspz_conn_shm_wait(struct hspz_conn *conn);
+/* Whether the head job could go on if the client, who has all parts that it may have, gave one
+ * back: for the statistics. */
+void hspz_conn_shm_wait(struct hspz_conn *conn, bool waits);
 /* No part is held any more. */
 void hspz_conn_shm_close(struct hspz_conn *conn);
 /* Whether the client has parts, and gave none back for as long as a peer may not read. */

@@ -274,6 +274,20 @@ class ShmTest(hspz_test.TestCase):
             after = counted()
             self.assertGreaterEqual(after["waited_ms"], before["waited_ms"] + 290)
             self.assertEqual(after["bytes_out"], 2 * len(data))
+            # Nor does one wait that was cancelled, though its parts are kept on.
+            peer.keep = True
+            number = peer.request("discover", index="ref", transport="shm", query={"bases": self.query})
+            while len(peer.kept) < 2:
+                peer.notices.append(peer.receive())
+            self.assertTrue(hspz_test.poll(lambda: counted()["waits"] > after["waits"]))
+            peer.call("cancel", job=number)
+            self.assert_code(peer.response(number)[0], "cancelled")
+            after = counted()
+            time.sleep(0.2)
+            self.assertEqual(counted(), after)
+            peer.give_back()
+            peer.call("health")
+            self.assertEqual(counted(), after)
         with daemon.peer() as plain:
             self.assertTrue(hspz_test.poll(lambda: plain.call("stats")["shm"]["rings"] == 0))
         daemon.stop()
