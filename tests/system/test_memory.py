@@ -110,6 +110,16 @@ class MemoryTest(hspz_test.TestCase):
             self.every_allocation(to + args)
         daemon.stop()
 
+    def test_a_client_with_several_servers(self):
+        daemons = [self.daemon(indexes={"ref": self.good}, socket_path=self.path("s%d" % i))
+                   for i in range(2)]
+        names = self.file("servers", "".join(d.server + "\n" for d in daemons))
+        out = self.path("hits.tsv")
+        self.every_allocation([CLIENT, "--servers", names, "discover", "ref", self.ref, "-o", out],
+                              out)
+        self.every_allocation([CLIENT, "--server", daemons[0].server, "--server",
+                               daemons[1].server, "hsps", "ref", self.ref])
+
     def test_daemon(self):
         self.daemons_with_a_failing_allocation()
 
