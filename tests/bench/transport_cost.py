@@ -7,7 +7,7 @@ packed anchors.
     tests/bench/transport_cost.py [ROUNDS [BASES]]
 
 HSPZ_BUILD names the build folder; HSPZ_TEST_ENGINE and HSPZ_TEST_OPTIONS as for the system tests. Poly-A of so many BASES (12000;
-40000 are enough for a card) has their square in anchors. Nothing is checksummed, and the client writes to /dev/null. Its
+36000 are enough for a card) has their square in anchors. Nothing is checksummed, and the client writes to /dev/null. Its
 start and the upload of the query count too."""
 
 import os
@@ -48,7 +48,7 @@ def bus_gigabytes():
                           text=True) as bench:
         line = bench.stdout.readline()
         bench.kill()
-    return float(line.split(",")[-1])
+    return float(line.split(",")[-1]) if line.startswith("bus,") else None
 
 
 def bare_gigabytes(family, total=4 << 30):

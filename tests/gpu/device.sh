@@ -238,7 +238,7 @@ for part; do
     wire)
         # What comes to a client of the same machine, by transport and encoding.
         run 60 "transport cost" env HSPZ_TEST_ENGINE=cuda HSPZ_TEST_OPTIONS="--shm-memory 1G --part-bytes 8M" \
-            python3 tests/bench/transport_cost.py 2 40000
+            python3 tests/bench/transport_cost.py 2 36000
         cat "$out/last"
         ;;
     filters)
