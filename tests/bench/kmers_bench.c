@@ -25,6 +25,7 @@ struct input {
     unsigned k;
     uint64_t kmers;
     unsigned log2_slots;
+    bool again; /* some come often: a tcf keeps each copy, in two blocks */
 };
 
 /* ---- bases ---- */
@@ -186,6 +187,9 @@ run_input(const struct filter_time *t, const struct input *in, double bus)
     uint64_t *keys = make_keys(t, in, &cut_ms);
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         const enum hspz_filter_kind kind = kinds[i].kind;
+        if (kind == HSPZ_FILTER_TCF && in->again) {
+            continue;
+        }
         const unsigned log2 = in->log2_slots;
         const struct hspz_filter_plan plan = filter_time_plan(
             t, &(struct hspz_filter_spec){.kind = kind,
@@ -194,9 +198,6 @@ run_input(const struct filter_time *t, const struct input *in, double bus)
                                           .k = in->k,
                                           .canonical = true,
                                           .seed = 1});
-        if (kind == HSPZ_FILTER_TCF && in->kmers > plan.full_slots) { /* it keeps each copy */
-            continue;
-        }
         struct hspz_filter *filter = filter_time_create(&plan);
         struct hspz_filter_stats stats;
         const float ms = time_sequence(t, kind, filter, in);
@@ -228,10 +229,10 @@ run_size(const struct filter_time *t, uint64_t len)
     const double bus = bus_rate(t, genome, len);
     printf("bus %.1f GB/s\n", bus);
     const struct input inputs[] = {
-        {"genome", genome, len, 31, len - 30, log2},
-        {"genome", genome, len, 21, len - 20, log2},
-        {"reads", reads, len, 21, kmers, log2},
-        {"reads", reads, len, 21, kmers, log2 - 2},
+        {"genome", genome, len, 31, len - 30, log2, false},
+        {"genome", genome, len, 21, len - 20, log2, false},
+        {"reads", reads, len, 21, kmers, log2, true},
+        {"reads", reads, len, 21, kmers, log2 - 2, true},
     };
     for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++) {
         run_input(t, &inputs[i], bus);
