@@ -30,38 +30,50 @@ skip_string(const char *at)
 }
 
 unsigned
-hspz_config_line_of(const char *text, const char *key, size_t item, const char *inner)
+hspz_config_line_of(const char *text, const char *key, size_t item, const char *inner,
+                    struct hspz_config_mark *mark)
 {
     const unsigned level = item == HSPZ_NO_ITEM ? 2 : 3;
-    unsigned depth = 0, line = 1, found = 1;
-    size_t items = 0; /* of the list, begun */
-    bool inside = false;
-    for (const char *at = text; *at != '\0';) {
-        const bool mine = inside && (item == HSPZ_NO_ITEM || items == item + 1);
+    struct hspz_config_mark here = {.line = 1};
+    if (mark != NULL && mark->line > 0) {
+        here = *mark;
+    }
+    unsigned found = here.line;
+    for (const char *at = text + here.at; *at != '\0';) {
+        const bool mine = here.inside && (item == HSPZ_NO_ITEM || here.items == item + 1);
         if (*at == '"') {
             const char *end = skip_string(at);
             const size_t len = (size_t)(end - at) - 2;
             const bool is_key = end[strspn(end, " \t\r\n")] == ':';
-            const char *want = depth == 1 ? key : depth == level && mine ? inner : NULL;
-            if (is_key && depth == 1) {
-                inside = strlen(key) == len && memcmp(key, at + 1, len) == 0;
+            const char *want = here.depth == 1 ? key : here.depth == level && mine ? inner : NULL;
+            if (is_key && here.depth == 1) {
+                here.inside = strlen(key) == len && memcmp(key, at + 1, len) == 0;
             }
             if (is_key && want != NULL && strlen(want) == len && memcmp(want, at + 1, len) == 0) {
-                found = line;
-                if (depth == level || (inner == NULL && item == HSPZ_NO_ITEM)) {
+                found = here.line;
+                if (here.depth == level || (inner == NULL && item == HSPZ_NO_ITEM)) {
                     return found;
                 }
             }
             at = end;
             continue;
         }
-        if (inside && depth == 2 && *at == '{' && item != HSPZ_NO_ITEM) {
-            items++;
-            found = items == item + 1 ? line : found;
+        if (here.inside && here.depth == 2 && *at == '{' && item != HSPZ_NO_ITEM) {
+            if (here.items == item) {
+                found = here.line;
+                here.at = (size_t)(at - text);
+                if (mark != NULL) {
+                    *mark = here;
+                }
+                if (inner == NULL) {
+                    return found;
+                }
+            }
+            here.items++;
         }
-        depth += *at == '{' || *at == '[';
-        depth -= (*at == '}' || *at == ']') && depth > 0;
-        line += *at == '\n';
+        here.depth += *at == '{' || *at == '[';
+        here.depth -= (*at == '}' || *at == ']') && here.depth > 0;
+        here.line += *at == '\n';
         at++;
     }
     return found;
@@ -164,7 +176,7 @@ set_json_indexes(struct hspz_config *config, const struct hspz_document *doc,
     {
         struct hspz_config_source inner = {.status = from->status};
         snprintf(inner.text, sizeof(inner.text), "%.250s: line %u: %s.%.200s", doc->path,
-                 hspz_config_line_of(doc->text, o->key, HSPZ_NO_ITEM, name), o->key, name);
+                 hspz_config_line_of(doc->text, o->key, HSPZ_NO_ITEM, name, NULL), o->key, name);
         const enum hspz_status status =
             json_is_string(item) ? hspz_config_add_index(config, &inner, name, strlen(name),
                                                          json_string_value(item), err)
@@ -201,7 +213,7 @@ set_json(struct hspz_config *config, const struct hspz_document *doc, const stru
 {
     struct hspz_config_source from = {.status = HSPZ_E_BAD_FILE};
     snprintf(from.text, sizeof(from.text), "%.300s: line %u: %s", doc->path,
-             hspz_config_line_of(doc->text, o->key, HSPZ_NO_ITEM, NULL), o->key);
+             hspz_config_line_of(doc->text, o->key, HSPZ_NO_ITEM, NULL, NULL), o->key);
     const bool text = json_is_string(value);
     switch (o->kind) {
     case HSPZ_OPTION_COUNT:
@@ -276,11 +288,11 @@ set_all(struct hspz_config *config, const struct hspz_document *doc, json_t *roo
         for (size_t i = 0; i < hspz_option_count && found == NULL; i++) {
             found = strcmp(hspz_options[i].key, key) == 0 ? &hspz_options[i] : NULL;
         }
-        status =
-            found != NULL
-                ? set_json(config, doc, found, value, err)
-                : unknown_key(doc->path, hspz_config_line_of(doc->text, key, HSPZ_NO_ITEM, NULL),
-                              key, err);
+        status = found != NULL
+                     ? set_json(config, doc, found, value, err)
+                     : unknown_key(doc->path,
+                                   hspz_config_line_of(doc->text, key, HSPZ_NO_ITEM, NULL, NULL),
+                                   key, err);
         if (status != HSPZ_OK) {
             break;
         }

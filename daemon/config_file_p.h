@@ -12,11 +12,19 @@ struct hspz_document {
 
 #define HSPZ_NO_ITEM SIZE_MAX
 
+/* Where an item of a list begins, and what was known there. Zeroed before the first. */
+struct hspz_config_mark {
+    size_t at, items;
+    unsigned depth, line;
+    bool inside;
+};
+
 /* The line of a key of a valid document: `key` of the outermost object; `inner` of the object that
  * is its value; or, when its value is a list of objects, `inner` of the one at `item` (NULL: the
  * line where that begins). Keys written with escapes are not found: then it is the line before
- * them. */
-unsigned hspz_config_line_of(const char *text, const char *key, size_t item, const char *inner);
+ * them. `mark` (or NULL): items are asked for in their order, and the search goes on from there. */
+unsigned hspz_config_line_of(const char *text, const char *key, size_t item, const char *inner,
+                             struct hspz_config_mark *mark);
 enum hspz_status hspz_config_wrong_type(const struct hspz_config_source *from, const json_t *value,
                                         const char *want, struct hspz_error *err);
 HSPZ_MUST_USE enum hspz_status hspz_config_set_json_number(const struct hspz_option *o,

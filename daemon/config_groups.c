@@ -104,7 +104,7 @@ set_group(struct hspz_config *config, const struct hspz_document *doc, size_t it
     json_object_foreach(object, key, value)
     {
         snprintf(from.text, sizeof(from.text), "%.250s: line %u: groups: %.60s", doc->path,
-                 hspz_config_line_of(doc->text, "groups", item, key), key);
+                 hspz_config_line_of(doc->text, "groups", item, key, NULL), key);
         const enum hspz_status status = set_field(config, group, key, &from, value, err);
         if (status != HSPZ_OK) {
             return status;
@@ -112,7 +112,7 @@ set_group(struct hspz_config *config, const struct hspz_document *doc, size_t it
     }
     if (group->devices == NULL || group->indexes == NULL) {
         return hspz_error_set(err, from.status, "%s: line %u: groups: one has no %s", doc->path,
-                              hspz_config_line_of(doc->text, "groups", item, NULL),
+                              hspz_config_line_of(doc->text, "groups", item, NULL, NULL),
                               group->devices == NULL ? "devices" : "indexes");
     }
     return HSPZ_OK;

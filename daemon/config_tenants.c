@@ -230,21 +230,22 @@ set_field(struct hspz_config *config, struct hspz_tenant_settings *tenant, const
 
 static enum hspz_status
 set_tenant(struct hspz_config *config, const struct hspz_document *doc, size_t item,
-           struct hspz_tenant_settings *tenant, json_t *object, struct hspz_error *err)
+           struct hspz_config_mark *mark, json_t *object, struct hspz_error *err)
 {
+    struct hspz_tenant_settings *tenant = &config->tenants[item];
     struct hspz_config_source from = {.status = HSPZ_E_BAD_FILE};
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value)
     {
         snprintf(from.text, sizeof(from.text), "%.250s: line %u: tenants: %.60s", doc->path,
-                 hspz_config_line_of(doc->text, "tenants", item, key), key);
+                 hspz_config_line_of(doc->text, "tenants", item, key, mark), key);
         const enum hspz_status status = set_field(config, tenant, key, &from, value, err);
         if (status != HSPZ_OK) {
             return status;
         }
     }
-    const unsigned line = hspz_config_line_of(doc->text, "tenants", item, NULL);
+    const unsigned line = hspz_config_line_of(doc->text, "tenants", item, NULL, mark);
     if (tenant->name == NULL) {
         return hspz_error_set(err, from.status, "%s: line %u: tenants: one has no name", doc->path,
                               line);
@@ -272,6 +273,7 @@ hspz_config_set_tenants(struct hspz_config *config, const struct hspz_document *
     if (config->tenants == NULL) {
         return no_memory(err);
     }
+    struct hspz_config_mark mark = {0};
     enum hspz_status status = HSPZ_OK;
     for (size_t i = 0; i < count && status == HSPZ_OK; i++) {
         json_t *object = json_array_get(value, i);
@@ -280,7 +282,7 @@ hspz_config_set_tenants(struct hspz_config *config, const struct hspz_document *
         }
         config->tenants[i].weight = 1;
         config->tenant_count = i + 1;
-        status = set_tenant(config, doc, i, &config->tenants[i], object, err);
+        status = set_tenant(config, doc, i, &mark, object, err);
     }
     return status;
 }

@@ -182,6 +182,13 @@ test_files_are_refused_by_line_or_key_and_value(void **state)
         {"{\n\"tenants\": []}", "line 2: tenants: [] is not a list of at least one tenant"},
         {"{\"tenants\": [7]}", "7 is not a tenant"},
         {"{\"tenants\": [\n{\"uids\": 1}]}", "line 2: tenants: one has no name"},
+        {"{\"metrics\": \"\",\n\"tenants\": [\n{\"name\": \"a\", \"uids\": [1]},\n{\"name\": "
+         "\"b\",\n"
+         "\"uids\": [2]}, {\"name\": \"c\",\n\n\"weight\": 0}]}",
+         "line 7: tenants: weight: 0"},
+        {"{\"tenants\": [{\"name\": \"a\",\n\"uids\": [1]},\n{\"name\": \"b\",\n\"uids\": "
+         "[2]},\n{}]}",
+         "line 5: tenants: one has no name"},
         {"{\"tenants\": [\n{\"name\": \"a\"}]}", "line 2: tenants: \"a\" cannot be recognised"},
         {"{\"tenants\": [{\"name\": \"a b\"}]}", "tenants: name: \"a b\" is not a name"},
         {"{\"tenants\": [{\"name\": \"\"}]}", "tenants: name: \"\" is not a name"},
