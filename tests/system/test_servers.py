@@ -301,6 +301,34 @@ class ServersTest(hspz_test.TestCase):
         self.assertIn("server unix:%s: " % self.path("nobody"), done.stderr)
         self.assertRegex(done.stderr, "server %s: .*nothing.*index list" % live.server)
 
+    def test_full_ones_are_left_to_others(self):
+        want = self.want("ref", self.query, COMMANDS[0])
+        daemons = [self.start(i, "--max-all-jobs", "1") for i in range(2)]
+        long = dict(hspz_test.read_fasta(self.query))["long"].encode()
+
+        def fill(peer):
+            """A job that nobody reads."""
+            peer.request("discover", index="ref", query={"bases": long})
+            self.assertTrue(poll(lambda: peer.socket.recv(1, socket.MSG_PEEK)))
+        with daemons[0].peer() as one, daemons[1].peer() as two:
+            fill(one)
+            said = self.finish(self.begin(*self.many(daemons), "-v", "discover", "ref",
+                                          self.query), want)
+            work = self.work(said)
+            self.assertEqual(work[daemons[0].server][0], 0, said)
+            self.assertGreater(work[daemons[0].server][2], 0, said)
+            fill(two)
+            done = client(*self.many(daemons), "discover", "ref", self.query, check=1)
+            for daemon in daemons:
+                self.assertRegex(done.stderr, "client: server %s: .*at most 1 may" % daemon.server)
+            self.assertIn("--wait SECONDS tries again", done.stderr)
+            process = self.begin(*self.many(daemons), "--wait", "-1", "discover", "ref", self.query)
+            refused = [d.jobs()["refused"] for d in daemons]
+            self.assertTrue(poll(lambda: all(d.jobs()["refused"] > r + 1
+                                             for d, r in zip(daemons, refused)), 30))
+            self.assertIsNone(process.poll())
+        self.finish(process, want)
+
     def test_another_index_is_refused_by_name(self):
         daemons = [self.start(0), self.start(1, ref=self.other)]
         for servers in (daemons, daemons[::-1]):
