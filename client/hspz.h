@@ -54,8 +54,9 @@ HSPZ_API void hspz_address_print(const struct hspz_address *address,
 struct hspz_client_options {
     const char *name;            /* told to the server; default "libhspz" */
     const char *token;           /* who the caller is, where the server asks for it */
-    int64_t wait_ms;             /* for a server that is not up, still loading, or (each discover)
-                                    has no room for the job; 0: do not wait, -1: for ever */
+    int64_t wait_ms;             /* for a server that is not up, still loading, or has no room for
+                                    the connection or (each discover) the job; 0: do not wait, -1:
+                                    for ever */
     uint32_t connect_timeout_ms; /* default 10,000 */
     uint32_t answer_timeout_ms;  /* for a short call; default 30,000 */
     uint32_t silence_timeout_ms; /* of a long call (discover, load, build): when nothing came for so
