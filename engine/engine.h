@@ -13,7 +13,8 @@
  * Threads: open, load, unload and close from one thread at a time; one thread per lane; a job on
  * one lane at a time; job_begin, job_park, job_bytes, job_place and job_end only while no step of
  *          that job runs.
- * Errors:  job_begin: HSPZ_E_BAD_REQUEST, HSPZ_E_OUT_OF_MEMORY. job_step: HSPZ_E_BAD_REQUEST (a
+ * Errors:  job_begin: HSPZ_E_BAD_REQUEST, HSPZ_E_UNSUPPORTED (the mask),
+ *          HSPZ_E_OUT_OF_MEMORY. job_step: HSPZ_E_BAD_REQUEST (a
  * seed whose word or position is out of range, named), HSPZ_E_HITS_OVERFLOW (err->hits: the exact
  *          total), HSPZ_E_TOO_LARGE (hit_limit; err->hits: hits so far, this batch included,
  * err->limit; or scoring.limit), HSPZ_E_OUT_OF_MEMORY, HSPZ_E_DEVICE_ERROR. After an error a job
@@ -24,6 +25,7 @@
 #include "engine/filter.h"
 #include "engine/index.h"
 #include "engine/place.h"
+#include "engine/seed_mask.h"
 #include "protocol/status.h"
 #include "protocol/types.h"
 
@@ -69,6 +71,7 @@ struct hspz_job_spec {
     uint64_t hit_limit;      /* most hits of the whole job; UINT64_MAX: none */
     uint64_t max_word_count; /* seeds with larger buckets are dropped; UINT64_MAX: none */
     uint64_t keep_words;     /* the same by share (engine/word_limit.h); HSPZ_KEEP_ALL: none */
+    struct hspz_seed_mask mask; /* not with given_seeds */
     enum hspz_chunk_walk walk;
     /* Not 0: KegAlign's plan, for a whole query (begin 0, end UINT64_MAX). With E = bases - span:
      * intervals [a, b) with a = 0, interval, ... while a < E, b = min(E, a + interval); in each the

@@ -21,6 +21,17 @@ struct step {
 /* ---- begin, lose, end ---- */
 
 static enum hspz_status
+check_mask(const struct hspz_job_spec *spec, struct hspz_error *err)
+{
+    if (spec->mask.ops == NULL) {
+        return HSPZ_OK;
+    }
+    return spec->given_seeds
+               ? hspz_error_set(err, HSPZ_E_BAD_REQUEST, "a mask is for a query, not given seeds")
+               : hspz_seed_mask_check(&spec->mask, err);
+}
+
+static enum hspz_status
 begin_hsps(struct hspz_walk *walk, struct hspz_error *err)
 {
     if (walk->spec.given_seeds) {
@@ -66,9 +77,13 @@ hspz_walk_begin(struct hspz_walk *walk, const struct hspz_job_spec *spec,
     if (!spec->given_seeds && spec->bases.len > HSPZ_BLOCK_BASES_LIMIT) {
         return hspz_refuse_query(spec->bases.len, err);
     }
+    enum hspz_status status = check_mask(spec, err);
+    if (status != HSPZ_OK) {
+        return status;
+    }
     *walk = (struct hspz_walk){.spec = *spec, .shape = *shape, .block_count = block_count};
     if (spec->output == HSPZ_RECORDS_HSPS) {
-        const enum hspz_status status = begin_hsps(walk, err);
+        status = begin_hsps(walk, err);
         if (status != HSPZ_OK) {
             return status;
         }
@@ -83,8 +98,9 @@ hspz_walk_begin(struct hspz_walk *walk, const struct hspz_job_spec *spec,
     } else {
         hspz_plan_init(&walk->plan, hspz_seeder_positions(shape, spec->bases.len),
                        (struct hspz_range){spec->begin, spec->end}, spec->interval, spec->strands);
-        walk->most_seeds = hspz_plan_most_windows(&walk->plan) *
-                           hspz_shape_seeds_per_position(shape, spec->transitions);
+        walk->most_windows = hspz_plan_most_windows(&walk->plan);
+        walk->most_seeds =
+            walk->most_windows * hspz_shape_seeds_per_position(shape, spec->transitions);
     }
     if (spec->from != NULL) {
         go_on_from(walk, spec->from);

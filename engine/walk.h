@@ -77,7 +77,7 @@ struct hspz_walk {
     struct hspz_shape shape;
     size_t block_count;
     struct hspz_plan plan;
-    uint64_t most_seeds; /* of one batch */
+    uint64_t most_windows, most_seeds; /* of one batch */
 
     enum hspz_walk_stage stage;
     uint64_t checked; /* bases */
@@ -102,7 +102,8 @@ struct hspz_walk {
     struct hspz_job_place kept; /* for a job that is to go on for this one */
 };
 
-/* HSPZ_E_BAD_REQUEST: a query that is too long; given seeds or bad scoring in a job of HSPs. */
+/* HSPZ_E_BAD_REQUEST: a query that is too long; given seeds or bad scoring in a job of HSPs, given
+ * seeds and a mask. And those of hspz_seed_mask_check. */
 HSPZ_MUST_USE enum hspz_status hspz_walk_begin(struct hspz_walk *walk,
                                                const struct hspz_job_spec *spec,
                                                const struct hspz_shape *shape, size_t block_count,

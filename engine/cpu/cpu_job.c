@@ -10,6 +10,8 @@
 
 /* Seeds that one step counts. */
 #define COUNT_SEEDS (UINT64_C(1) << 19)
+/* Starts whose k-mers each thread looks up in one. */
+#define MASK_STARTS (2 * HSPZ_SEED_MASK_SLICE)
 
 struct hspz_job {
     struct hspz_ref *ref;
@@ -17,6 +19,8 @@ struct hspz_job {
     struct hspz_walk walk;
     struct hspz_cpu_batch batch; /* scratch, as what follows */
     struct hspz_window window;
+    uint8_t *masked;    /* starts of the batch; NULL: no mask, or not made */
+    uint64_t masked_to; /* so many of them are known */
 };
 
 /* A job with what one step has. */
@@ -49,8 +53,38 @@ make_seeds(const struct step *s)
         .strand = walk->place.strand,
         .transitions = spec->transitions,
         .unmask = spec->unmask,
+        .masked = s->job->masked,
+        .masked_from = walk->windows.begin,
     };
     hspz_cpu_batch_make(batch, s->pool, &seeder, walk->windows.begin, walk->windows.end);
+}
+
+/* Some more of what the mask says of the batch; *more: not yet all. */
+static enum hspz_status
+mask_starts(const struct step *s, bool *more)
+{
+    struct hspz_job *job = s->job;
+    const struct hspz_walk *walk = &job->walk;
+    const struct hspz_range windows = walk->windows;
+    if (job->masked == NULL) {
+        job->masked = malloc(hspz_seed_mask_bits_bytes(walk->most_windows));
+        if (job->masked == NULL) {
+            return hspz_error_set(s->err, HSPZ_E_OUT_OF_MEMORY, "no memory for a mask");
+        }
+    }
+    struct hspz_seed_starts starts = {.query = walk->spec.bases,
+                                      .strand = walk->place.strand,
+                                      .begin = windows.begin + job->masked_to,
+                                      .end = windows.end};
+    const uint64_t some = MASK_STARTS * hspz_pool_threads(s->pool);
+    *more = starts.end - starts.begin > some;
+    if (*more) {
+        starts.end = starts.begin + some;
+    }
+    const enum hspz_status status = hspz_seed_mask_find(&walk->spec.mask, s->pool, &starts,
+                                                        job->masked + job->masked_to / 8, s->err);
+    job->masked_to = *more ? starts.end - windows.begin : 0;
+    return status;
 }
 
 static enum hspz_status
@@ -63,8 +97,14 @@ batch_seeds(void *user, bool *more)
         return hspz_error_set(s->err, status, "no memory for a batch of %" PRIu64 " seeds",
                               most_seeds);
     }
-    make_seeds(s);
     *more = false;
+    if (s->job->walk.spec.mask.ops != NULL) {
+        const enum hspz_status masked = mask_starts(s, more);
+        if (masked != HSPZ_OK || *more) {
+            return masked;
+        }
+    }
+    make_seeds(s);
     return HSPZ_OK;
 }
 
@@ -209,10 +249,15 @@ hspz_cpu_job_bytes(const struct hspz_job *job, struct hspz_job_bytes *out)
     uint64_t window_now, window_most, hsps_now, hsps_most;
     hspz_window_bytes(&job->window, &job->walk, job->threads, &window_now, &window_most);
     hspz_collect_bytes(&job->walk.collect, &hsps_now, &hsps_most);
+    const uint64_t bits = hspz_seed_mask_bits_bytes(job->walk.most_windows);
+    const bool masks = job->walk.spec.mask.ops != NULL;
     *out = (struct hspz_job_bytes){
-        .now = hspz_cpu_batch_bytes(job->batch.capacity) + window_now + hsps_now,
+        .now = hspz_cpu_batch_bytes(job->batch.capacity) + (job->masked != NULL ? bits : 0) +
+               window_now + hsps_now,
         .kept = hsps_now,
-        .most = hspz_cpu_batch_bytes(job->walk.most_seeds) + window_most + hsps_most,
+        .most = hspz_cpu_batch_bytes(job->walk.most_seeds) +
+                (masks ? bits + hspz_seed_mask_work_bytes(job->threads) : 0) + window_most +
+                hsps_most,
     };
 }
 
@@ -221,6 +266,9 @@ hspz_cpu_job_park(struct hspz_job *job)
 {
     hspz_cpu_batch_release(&job->batch);
     hspz_window_release(&job->window);
+    free(job->masked);
+    job->masked = NULL;
+    job->masked_to = 0;
     hspz_walk_lose(&job->walk);
 }
 

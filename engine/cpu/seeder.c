@@ -1,6 +1,7 @@
 #include "engine/cpu/seeder.h"
 
 #include "engine/alphabet.h"
+#include "engine/seed_mask.h"
 
 /* Reads the strand's bases one by one as codes, whichever direction that is in the plus sequence:
  * the complement of code c is 3 - c. */
@@ -40,6 +41,13 @@ hspz_seeder_positions(const struct hspz_shape *shape, uint64_t query_len)
     return query_len >= shape->span ? query_len - shape->span + 1 : 0;
 }
 
+static inline bool
+is_masked(const struct hspz_seeder *seeder, uint64_t start)
+{
+    return seeder->masked != NULL &&
+           hspz_seed_mask_has(seeder->masked, start - seeder->masked_from);
+}
+
 uint64_t
 hspz_seeder_count(const struct hspz_seeder *seeder, uint64_t begin, uint64_t end)
 {
@@ -52,7 +60,7 @@ hspz_seeder_count(const struct hspz_seeder *seeder, uint64_t begin, uint64_t end
     uint64_t valid = 0; /* valid bases just before the reader */
     for (uint64_t at = begin; at < end + span - 1; at++) {
         valid = reader_take(&reader) < HSPZ_BASE_INVALID ? valid + 1 : 0;
-        count += valid >= span;
+        count += valid >= span && !is_masked(seeder, at + 1 - span);
     }
     return count;
 }
@@ -92,7 +100,7 @@ hspz_seeder_make(const struct hspz_seeder *seeder, uint64_t begin, uint64_t end,
         const uint32_t code = reader_take(&reader);
         valid = code < HSPZ_BASE_INVALID ? valid + 1 : 0;
         window = window << 2 | (code & 3);
-        if (valid < span) {
+        if (valid < span || is_masked(seeder, at + 1 - span)) {
             continue;
         }
         const uint64_t seed = (uint64_t)hspz_shape_word(shape, window) << 32 | (at + 1 - span);

@@ -1,9 +1,10 @@
 /* Seeds from query sequence (SPEC section 1).
  *
- * For each window start in ascending order whose span bases are all valid: the exact word, then
- * with transitions, for t = 0 .. weight - 1, the word XOR (2 << 2t); then, with two, for u = 1 ..
- * weight - 1 and t = 0 .. u - 1 the word XOR (2 << 2t) XOR (2 << 2u). Positions are those of the
- * strand searched: on minus, of the reverse complement of the whole query.
+ * For each window start in ascending order that is not masked and whose span bases are all valid:
+ * the exact word, then with transitions, for t = 0 .. weight - 1, the word XOR (2 << 2t); then,
+ * with two, for u = 1 .. weight - 1 and t = 0 .. u - 1 the word XOR (2 << 2t) XOR (2 << 2u).
+ * Positions are those of the strand searched: on minus, of the reverse complement of the whole
+ * query.
  *
  * Threads: pure functions over the caller's memory; slices of one range can run side by side. */
 #pragma once
@@ -21,6 +22,8 @@ struct hspz_seeder {
     enum hspz_strand strand;
     uint32_t transitions; /* 0 to HSPZ_TRANSITIONS_LIMIT */
     bool unmask;
+    const uint8_t *masked; /* starts that yield no word (engine/seed_mask.h); NULL: none */
+    uint64_t masked_from;  /* the one of the first bit */
 };
 
 /* Window starts a query has: len - span + 1, or 0. */

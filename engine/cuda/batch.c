@@ -1,4 +1,5 @@
 #include "engine/cuda/batch_p.h"
+#include "engine/cuda/mask.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -113,13 +114,25 @@ overlaps(const struct hspz_cuda_run *run)
     return !run->tuning->no_overlap && run->lane->device->overlaps;
 }
 
+/* Bases that the windows reach, and of a mask the k-mers that begin where they do. */
+static uint64_t
+reach(const struct hspz_cuda_stretch *stretch)
+{
+    const struct hspz_seed_mask *mask = stretch->mask;
+    const uint64_t k = mask != NULL ? mask->ops->plan(mask->filter)->spec.k : 0;
+    const uint64_t len = k > stretch->shape->span ? k : stretch->shape->span;
+    const uint64_t wanted = stretch->end - stretch->begin + len - 1;
+    const uint64_t rest = stretch->query.len - stretch->begin;
+    return wanted < rest ? wanted : rest;
+}
+
 enum hspz_status
 hspz_cuda_batch_query(const struct hspz_cuda_run *run, const struct hspz_cuda_stretch *stretch)
 {
     struct hspz_cuda_scratch *scratch = run->scratch;
     const struct hspz_shape *shape = stretch->shape;
     const uint64_t positions = stretch->end - stretch->begin;
-    const uint64_t bases_len = positions + shape->span - 1;
+    const uint64_t bases_len = reach(stretch);
     const uint64_t blocks = (positions + HSPZ_CUDA_SEED_BLOCK - 1) / HSPZ_CUDA_SEED_BLOCK;
     const uint32_t per_window = hspz_shape_seeds_per_position(shape, stretch->transitions);
     enum hspz_status status = open_batch(run, positions, per_window, 0);
@@ -131,6 +144,9 @@ hspz_cuda_batch_query(const struct hspz_cuda_run *run, const struct hspz_cuda_st
     }
     if (status == HSPZ_OK) {
         status = hspz_cuda_run_reserve_pinned(run, &scratch->host_bases, bases_len);
+    }
+    if (status == HSPZ_OK && stretch->mask != NULL) {
+        status = hspz_cuda_mask_reserve(run, stretch->mask, positions);
     }
     if (status != HSPZ_OK) {
         return status;
@@ -147,9 +163,16 @@ hspz_cuda_batch_query(const struct hspz_cuda_run *run, const struct hspz_cuda_st
         .unmask = stretch->unmask,
         .care = hspz_shape_care(shape),
         .span = shape->span,
+        .masked = stretch->mask != NULL ? scratch->masked.data : NULL,
     };
     cudaError_t error = cudaMemcpyAsync(scratch->bases.data, scratch->host_bases.data, bases_len,
                                         cudaMemcpyHostToDevice, run->lane->work);
+    if (error == cudaSuccess && stretch->mask != NULL) {
+        status = hspz_cuda_mask_find(run, stretch, &query);
+        if (status != HSPZ_OK) {
+            return status;
+        }
+    }
     if (error == cudaSuccess) {
         error = hspz_cuda_launch_window_count(&query, scratch->window_counts.data, run->lane->work);
     }

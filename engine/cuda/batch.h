@@ -21,6 +21,7 @@
 #include "engine/cuda/lane.h"
 #include "engine/cuda/scratch.h"
 #include "engine/cut.h"
+#include "engine/seed_mask.h"
 #include "engine/shape.h"
 #include "protocol/types.h"
 
@@ -67,7 +68,8 @@ struct hspz_cuda_stretch {
     enum hspz_strand strand;
     uint32_t transitions;
     bool unmask;
-    uint64_t begin, end; /* window starts */
+    uint64_t begin, end;               /* window starts */
+    const struct hspz_seed_mask *mask; /* NULL: none */
 };
 
 /* Room for `count` seeds; their bytes follow in pieces. */

@@ -46,6 +46,7 @@ stretch_of(const struct hspz_walk *walk)
         .unmask = walk->spec.unmask,
         .begin = walk->windows.begin,
         .end = walk->windows.end,
+        .mask = walk->spec.mask.ops != NULL ? &walk->spec.mask : NULL,
     };
 }
 
@@ -169,8 +170,8 @@ batch_extend(void *user, uint64_t begin, uint64_t end, struct hspz_hsp_set *set,
         .transitions = walk->spec.transitions,
         .query_unmask = walk->spec.unmask,
         .scoring = &walk->spec.scoring,
-        .all_hits =
-            walk->spec.max_word_count >= UINT32_MAX && walk->spec.keep_words == HSPZ_KEEP_ALL,
+        .all_hits = walk->spec.max_word_count >= UINT32_MAX &&
+                    walk->spec.keep_words == HSPZ_KEEP_ALL && walk->spec.mask.ops == NULL,
         .first_query = (uint32_t)walk->plan.windows.begin,
         .first_seed = walk->chunk.seed_begin,
     };
@@ -183,7 +184,7 @@ static bool
 may_be_small(const struct step *s)
 {
     const struct hspz_walk *walk = &s->job->walk;
-    if (s->run.tuning->always_wait || !s->small_fits) {
+    if (s->run.tuning->always_wait || !s->small_fits || walk->spec.mask.ops != NULL) {
         return false;
     }
     if (walk->spec.given_seeds) {
@@ -290,8 +291,12 @@ void
 hspz_cuda_job_bytes(const struct hspz_job *job, struct hspz_job_bytes *out)
 {
     const uint64_t prefix = job->walk.most_seeds * sizeof(uint32_t);
-    const uint64_t pinned = hspz_cuda_batch_host_bytes(job->walk.most_seeds) +
-                            (hspz_walk_wants_hsps(&job->walk) ? hspz_cuda_extend_host_bytes() : 0);
+    const uint64_t pinned =
+        hspz_cuda_batch_host_bytes(job->walk.most_seeds) +
+        (hspz_walk_wants_hsps(&job->walk) ? hspz_cuda_extend_host_bytes() : 0) +
+        (job->walk.spec.mask.ops != NULL ? hspz_seed_mask_bits_bytes(job->walk.most_windows) +
+                                               hspz_seed_mask_work_bytes(HSPZ_CUDA_LANE_THREADS)
+                                         : 0);
     bool held = false;
     if (job->device != NULL) {
         pthread_mutex_lock(&job->device->mutex);

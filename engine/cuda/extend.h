@@ -23,7 +23,7 @@ struct hspz_cuda_extend {
     uint32_t transitions;
     bool query_unmask;
     const struct hspz_scoring *scoring;
-    bool all_hits;        /* no bucket's hits are left out */
+    bool all_hits;        /* no bucket's hits are left out, and no window's */
     uint32_t first_query; /* least window start that is seeded */
     uint64_t first_seed;  /* of the chunk */
 };

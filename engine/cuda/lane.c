@@ -9,8 +9,6 @@
 /* How long a check waits, and how often it looks. */
 #define CHECK_LOOKS 50000
 #define CHECK_NS 100000
-/* Threads that sort. */
-#define SORT_THREADS 8u
 
 enum hspz_status
 hspz_cuda_lane_open(struct hspz_cuda_device *device, struct hspz_lane **out, struct hspz_error *err)
@@ -33,7 +31,7 @@ hspz_cuda_lane_open(struct hspz_cuda_device *device, struct hspz_lane **out, str
                                                cudaHostAllocPortable | cudaHostAllocMapped),
                                  device->label, "allocating pinned memory", err);
     }
-    if (status == HSPZ_OK && hspz_pool_create(SORT_THREADS, &lane->pool) != HSPZ_OK) {
+    if (status == HSPZ_OK && hspz_pool_create(HSPZ_CUDA_LANE_THREADS, &lane->pool) != HSPZ_OK) {
         status = hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for a lane's threads");
     }
     if (status == HSPZ_OK) {

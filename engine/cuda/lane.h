@@ -7,6 +7,8 @@
 #include "engine/cpu/pool.h"
 #include "engine/cuda/device.h"
 
+#define HSPZ_CUDA_LANE_THREADS 8u /* that help where the host works */
+
 struct hspz_lane {
     struct hspz_cuda_device *device;
     cudaStream_t work, copy;

@@ -10,12 +10,13 @@ static void
 destroy_locked(struct hspz_cuda_device *device, struct hspz_cuda_scratch *scratch)
 {
     struct hspz_cuda_buffer *const on_device[] = {
-        &scratch->bases,    &scratch->windows,    &scratch->window_counts, &scratch->sums,
-        &scratch->begins,   &scratch->blocks,     &scratch->ends,          &scratch->sources,
-        &scratch->starts,   &scratch->anchors[0], &scratch->anchors[1],    &scratch->staging,
-        &scratch->query[0], &scratch->query[1],   &scratch->left,          &scratch->hsps[0],
-        &scratch->hsps[1],  &scratch->hsps_temp,  &scratch->counters,      &scratch->run_of,
-        &scratch->runs,     &scratch->sums_temp,
+        &scratch->bases,        &scratch->windows,    &scratch->window_counts, &scratch->sums,
+        &scratch->begins,       &scratch->blocks,     &scratch->ends,          &scratch->sources,
+        &scratch->starts,       &scratch->anchors[0], &scratch->anchors[1],    &scratch->staging,
+        &scratch->query[0],     &scratch->query[1],   &scratch->left,          &scratch->hsps[0],
+        &scratch->hsps[1],      &scratch->hsps_temp,  &scratch->counters,      &scratch->run_of,
+        &scratch->runs,         &scratch->sums_temp,  &scratch->masked,        &scratch->mask_keys,
+        &scratch->mask_answers,
     };
     (void)cudaEventSynchronize(scratch->submitted);
     for (size_t i = 0; i < sizeof(on_device) / sizeof(on_device[0]); i++) {
@@ -23,6 +24,7 @@ destroy_locked(struct hspz_cuda_device *device, struct hspz_cuda_scratch *scratc
     }
     hspz_cuda_pinned_free(&scratch->host_blocks);
     hspz_cuda_pinned_free(&scratch->host_bases);
+    hspz_cuda_pinned_free(&scratch->host_masked);
     hspz_cuda_pinned_free(&scratch->host_sums);
     hspz_cuda_pinned_free(&scratch->host_hsps);
     hspz_cuda_pinned_free(&scratch->host_counters);

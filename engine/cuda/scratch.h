@@ -18,6 +18,7 @@ struct hspz_cuda_scratch {
 
     /* Device memory */
     struct hspz_cuda_buffer bases, windows, window_counts;
+    struct hspz_cuda_buffer masked, mask_keys, mask_answers;
     struct hspz_cuda_buffer sums, begins;
     struct hspz_cuda_buffer blocks; /* the tally, then a total or an offset a scan block */
     struct hspz_cuda_buffer ends, sources, starts;
@@ -30,6 +31,7 @@ struct hspz_cuda_scratch {
     /* Host memory, pinned */
     struct hspz_cuda_buffer host_blocks; /* as `blocks` */
     struct hspz_cuda_buffer host_bases;  /* also a small batch's tally and seeds */
+    struct hspz_cuda_buffer host_masked; /* as `masked` */
     struct hspz_cuda_buffer host_sums;   /* of one scan block */
     struct hspz_cuda_buffer host_hsps, host_counters;
 

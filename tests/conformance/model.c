@@ -115,6 +115,22 @@ model_strand(const struct model_job *job, enum hspz_strand strand)
     return bases;
 }
 
+static bool
+is_masked(const struct model_job *job, const char *bases, size_t len, size_t q)
+{
+    char kmer[33] = {0};
+    if (job->mask_count == NULL || q + job->mask_k > len) {
+        return false;
+    }
+    for (size_t i = 0; i < job->mask_k; i++) {
+        kmer[i] = (char)toupper((unsigned char)bases[q + i]);
+        if (code_of(kmer[i]) < 0) {
+            return false;
+        }
+    }
+    return job->mask_count(job->mask_user, kmer) > job->mask_above;
+}
+
 size_t
 model_seeds(const struct model_job *job, enum hspz_strand strand, uint64_t begin, uint64_t end,
             uint64_t **out)
@@ -126,7 +142,7 @@ model_seeds(const struct model_job *job, enum hspz_strand strand, uint64_t begin
     size_t count = 0;
     for (uint64_t q = begin; q < end && q + span <= len; q++) {
         const long word = word_at(job->pattern, bases, q);
-        if (word < 0) {
+        if (word < 0 || is_masked(job, bases, len, q)) {
             continue;
         }
         seeds[count++] = (uint64_t)word << 32 | q;

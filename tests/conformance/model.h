@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct hspz_seed_mask;
+
 /* One block's index. */
 struct model_index {
     uint32_t *table, *pos;
@@ -35,6 +37,13 @@ struct model_job {
     uint64_t interval;   /* 0: none; else KegAlign's plan (HSPZ_SHARED/oracle/README.md) */
     uint64_t max_hits, max_word_count;
     uint64_t keep_words; /* millionths of a block's positions */
+    /* Not NULL: how often a filter has a k-mer, given in upper case; window starts with a k-mer
+     * that it has more than mask_above times yield no word. */
+    uint64_t (*mask_count)(const void *user, const char *kmer);
+    const void *mask_user;
+    size_t mask_k;
+    uint64_t mask_above;
+    const struct hspz_seed_mask *mask; /* what an engine is given for all that */
 };
 
 /* A chunk: where it belongs (part members unused) and its anchors. */

@@ -231,7 +231,7 @@ check_chunk(const struct hspz_part_id *got, const struct hspz_part_id *want)
 struct hspz_job_spec
 runner_spec(const struct model_job *job)
 {
-    return (struct hspz_job_spec){
+    struct hspz_job_spec spec = {
         .given_seeds = job->query == NULL,
         .seeds = (const uint8_t *)job->seeds,
         .seed_count = job->seed_count,
@@ -247,6 +247,10 @@ runner_spec(const struct model_job *job)
         .max_word_count = job->max_word_count,
         .keep_words = job->keep_words,
     };
+    if (job->mask != NULL) {
+        spec.mask = *job->mask;
+    }
+    return spec;
 }
 
 static void

@@ -125,7 +125,7 @@ struct hspz_cuda_columns {
 };
 
 /* A stretch of a query, on its plus strand: bases of the windows that start at first .. first +
- * positions - 1 of the strand searched; bases_len = positions + span - 1. */
+ * positions - 1 of the strand searched; bases_len is positions + span - 1, or more. */
 struct hspz_cuda_query {
     const uint8_t *bases;
     uint64_t bases_len, positions;
@@ -133,6 +133,7 @@ struct hspz_cuda_query {
     bool minus, unmask;
     uint64_t care; /* bit c: offset c of a window is a care position */
     uint32_t span;
+    const uint32_t *masked; /* bit i % 32 of word i / 32: the i-th start is; NULL: none */
 };
 
 /* A piece of a reference block: the windows that start at 0 .. starts - 1 of it, of which every
@@ -200,14 +201,22 @@ cudaError_t hspz_cuda_launch_groups(const uint32_t *table, uint64_t words,
                                     struct hspz_cuda_group *groups, unsigned long long *cut,
                                     cudaStream_t stream);
 
-/* Valid windows of each HSPZ_CUDA_SEED_BLOCK positions, and then those windows, in order; the tally
- * gets the number of seeds they give. */
+/* Valid windows, not masked, of each HSPZ_CUDA_SEED_BLOCK positions, and then those windows, in
+ * order; the tally gets the number of seeds they give. */
 cudaError_t hspz_cuda_launch_window_count(const struct hspz_cuda_query *query, uint32_t *counts,
                                           cudaStream_t stream);
 cudaError_t hspz_cuda_launch_windows(const struct hspz_cuda_query *query, const uint32_t *counts,
                                      uint32_t per_window, uint64_t *windows,
                                      struct hspz_cuda_tally *tally, bool overlap,
                                      cudaStream_t stream);
+
+/* Keys of the k-mers that begin at the query's window starts (0 where there is none), and of those
+ * the bits; then, of those bits, what a filter's answers leave: `yes`, or counts over `above`. */
+cudaError_t hspz_cuda_launch_mask_keys(const struct hspz_cuda_query *query, uint32_t k,
+                                       bool canonical, uint64_t *keys, uint32_t *masked,
+                                       cudaStream_t stream);
+cudaError_t hspz_cuda_launch_mask_settle(const uint32_t *yes, const uint64_t *found, uint64_t above,
+                                         uint64_t count, uint32_t *masked, cudaStream_t stream);
 
 /* Looks up every seed: in groups where there are any, else in the table, of which only what the
  * presence bits leave. Buckets of more than max_word_count count as empty. tally->seeds and ->bad

@@ -12,7 +12,9 @@ static __device__ __forceinline__ bool
 window_valid(const struct hspz_cuda_query &query, const struct bases_tile &tile, uint64_t begin,
              uint32_t offset)
 {
-    return begin + offset < query.positions && bases_valid(tile, offset, query.span);
+    const uint64_t start = begin + offset;
+    return start < query.positions && bases_valid(tile, offset, query.span) &&
+           (query.masked == NULL || (query.masked[start / 32] >> start % 32 & 1) == 0);
 }
 
 static __global__ void

@@ -253,6 +253,16 @@ __ffsll(long long x)
     return __builtin_ffsll(x);
 }
 
+static inline unsigned long long
+__brevll(unsigned long long x)
+{
+    unsigned long long reversed = 0;
+    for (int i = 0; i < 64; i++) {
+        reversed = reversed << 1 | (x >> i & 1);
+    }
+    return reversed;
+}
+
 static inline int
 __clzll(long long x)
 {
