@@ -1,6 +1,7 @@
 #include "client/cli.h"
 #include "client/discover_run.h"
 #include "client/hit_mask.h"
+#include "client/mask_option.h"
 #include "client/number.h"
 #include "client/servers.h"
 #include "client/target.h"
@@ -44,6 +45,7 @@ hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int 
     int64_t deadline_ms = 0;
     const char *max_hits = NULL;
     const char *word_count = NULL;
+    struct hspz_mask_option mask = {0};
     struct hspz_discover_request *request = &run.request;
     const struct hspz_option own[] = {
         {.kind = HSPZ_OPTION_TEXT, .name = "--output", .letter = "-o", .target = &run.output},
@@ -68,6 +70,7 @@ hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int 
          .target = &request->hit_limit,
          .most = UINT64_MAX},
         {.kind = HSPZ_OPTION_TEXT, .name = "--max-word-count", .target = &word_count},
+        {.kind = HSPZ_OPTION_TEXT, .name = "--mask-filter", .target = &mask.text},
         {.kind = HSPZ_OPTION_NUMBER32,
          .name = "--masking",
          .target = &run.masking,
@@ -105,6 +108,9 @@ hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int 
         good =
             hspz_word_count_parse(word_count, &request->max_word_count, &request->keep_words, &err);
     }
+    if (good == HSPZ_OK) {
+        good = hspz_mask_option_apply(&mask, cli, request, &err);
+    }
     if (good == HSPZ_OK && (run.query == NULL) == (run.seeds == NULL)) {
         good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST,
                               run.seeds == NULL ? "QUERY is missing"
@@ -126,6 +132,11 @@ hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int 
         good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST,
                               "--format columns is what --encoding columnar brings, as it comes; "
                               "--masking and --hit-stats look at each anchor");
+    }
+    if (good == HSPZ_OK && mask.text != NULL && (run.seeds != NULL || run.hit_stats)) {
+        good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST,
+                              "--mask-filter goes by the k-mers of QUERY, so not with --seeds, and "
+                              "--hit-stats does not know of it");
     }
     if (good == HSPZ_OK) {
         good = hspz_target_check(run.query != NULL ? run.query : run.seeds, run.output, &err);

@@ -1,5 +1,6 @@
 #include "client/cli.h"
 #include "client/hsps_run.h"
+#include "client/mask_option.h"
 #include "client/number.h"
 #include "client/scoring_options.h"
 #include "client/target.h"
@@ -47,6 +48,7 @@ struct options {
     struct hspz_scoring_options scoring;
     const char *max_hits;
     const char *word_count;
+    struct hspz_mask_option mask;
     int strand, format, compat;
     int64_t deadline_ms;
 };
@@ -78,6 +80,9 @@ settle(struct options *o, const char *const *operands, struct hspz_error *err)
     if (status == HSPZ_OK && o->word_count != NULL) {
         status = hspz_word_count_parse(o->word_count, &request->max_word_count,
                                        &request->keep_words, err);
+    }
+    if (status == HSPZ_OK) {
+        status = hspz_mask_option_apply(&o->mask, run->cli, request, err);
     }
     if (status == HSPZ_OK) {
         status = hspz_scoring_options_apply(&o->scoring, request, err);
@@ -146,6 +151,7 @@ hspz_cmd_hsps(struct hspz_cli *cli, const struct hspz_command *command, int argc
          .target = &request->hit_limit,
          .most = UINT64_MAX},
         {.kind = HSPZ_OPTION_TEXT, .name = "--max-word-count", .target = &o.word_count},
+        {.kind = HSPZ_OPTION_TEXT, .name = "--mask-filter", .target = &o.mask.text},
         {.kind = HSPZ_OPTION_NUMBER,
          .name = "--interval",
          .target = &o.run.interval,

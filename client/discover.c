@@ -153,6 +153,8 @@ encode(struct hspz_writer *w, uint32_t id, const struct hspz_discover_request *r
         .hit_limit = request->hit_limit,
         .max_word_count = request->max_word_count,
         .keep_words = request->keep_words,
+        .mask_filter = hspz_text_of(request->mask_filter),
+        .mask_count = request->mask_count,
         .deadline_ms = request->deadline_ms,
         .priority = request->priority,
         .walk = request->walk,

@@ -131,6 +131,10 @@ struct hspz_discover_request {
     enum hspz_records records;     /* what the parts hold; HSPs: of a query only */
     struct hspz_scoring scoring;   /* of HSPs */
     bool own_scores;               /* scoring.scores, instead of the server's default: HOXD70 */
+    /* Of a query: windows are dropped that begin with a k-mer which this filter on the server has
+     * more than mask_count times (PROTOCOL.md, section 6.2); NULL: none. */
+    const char *mask_filter;
+    uint64_t mask_count;
 };
 /* The server's defaults. */
 #define HSPZ_SCORING_DEFAULT                                                                       \

@@ -106,6 +106,25 @@ settle_scratch(struct hspz_discover *d)
     }
 }
 
+static void
+unlock_mask(struct hspz_discover *d)
+{
+    if (d->mask_locked) {
+        d->mask_locked = false;
+        hspz_named_filter_unlock(d->mask, false);
+    }
+}
+
+static void
+let_mask_go(struct hspz_discover *d)
+{
+    HSPZ_REQUIRE(!d->mask_locked);
+    if (d->mask != NULL) {
+        hspz_named_filter_unwait(d->mask, &d->mask_wait);
+        hspz_named_filter_release(&d->mask);
+    }
+}
+
 /* The one end of every job. The job is gone afterwards, and a closing connection may be. */
 static void
 finish(struct hspz_discover *d)
@@ -128,6 +147,7 @@ finish(struct hspz_discover *d)
     }
     hspz_discover_bytes_release(&d->bytes_of);
     XXH64_freeState(d->digest);
+    let_mask_go(d);
     if (d->base.worker != NULL) {
         hspz_worker_leave(d->base.worker);
     }
@@ -248,6 +268,11 @@ hand_over(struct hspz_discover *d, struct hspz_discover *next)
     next->job = NULL;
     next->buffers = NULL;
     next->device = HSPZ_ANY_DEVICE;
+    if (d->mask != NULL) {
+        hspz_named_filter_share(d->mask);
+        next->mask_wait = (struct hspz_filter_wait){0};
+        next->mask_locked = false;
+    }
     atomic_store(&next->claim, HSPZ_CLAIM_WORKER);
     hspz_conn_replace_job(conn, &d->base, &next->base);
     atomic_fetch_add(&d->bytes_of->uses, 1);
@@ -294,6 +319,8 @@ end_stray(struct hspz_discover *d)
     hspz_discover_bytes_release(&d->bytes_of);
     hspz_served_unhold(d->served);
     hspz_served_release(&d->served);
+    unlock_mask(d);
+    let_mask_go(d);
     free(d);
     conn->strays--;
     hspz_conn_settle(conn);
@@ -313,6 +340,7 @@ on_turn(struct hspz_event *event)
         return;
     }
     hspz_conn_job_end_turn(&d->base, &d->turned);
+    unlock_mask(d);
     while (d->buffers != NULL) {
         struct hspz_buffer *buffer = d->buffers;
         d->buffers = buffer->next;
@@ -384,6 +412,56 @@ make_room(struct hspz_discover *d)
     return true;
 }
 
+/* False: somebody changes it. The job then has a place in the line, which it must take up or leave.
+ */
+static bool
+may_lock_mask(struct hspz_discover *d)
+{
+    if (d->mask == NULL || hspz_named_filter_may_lock(d->mask, &d->mask_wait, false)) {
+        return true;
+    }
+    d->base.lacking = true;
+    return false;
+}
+
+static void
+leave_mask_line(struct hspz_discover *d)
+{
+    if (d->mask != NULL) {
+        hspz_named_filter_unwait(d->mask, &d->mask_wait);
+    }
+}
+
+/* A batch that is made again must come to what it was. */
+static enum hspz_status
+lock_mask(struct hspz_discover *d)
+{
+    char shown[HSPZ_FILTER_SHOWN_BYTES];
+    if (d->mask == NULL) {
+        return HSPZ_OK;
+    }
+    if (d->mask_seen && d->mask->version != d->mask_version) {
+        return hspz_error_set(&d->err, HSPZ_E_CANCELLED,
+                              "filter \"%s\" was changed while it masked the query",
+                              hspz_filter_ref_shown(&d->mask_ref, shown));
+    }
+    d->mask_seen = true;
+    d->mask_version = d->mask->version;
+    hspz_named_filter_lock(d->mask, &d->mask_wait, false);
+    d->mask_locked = true;
+    return HSPZ_OK;
+}
+
+/* Where its mask is, if that is one of the devices that may have the turn, and works. */
+static unsigned
+wanted_device(const struct hspz_discover *d, const bool *among)
+{
+    const unsigned device = d->mask != NULL ? d->mask->device : HSPZ_ANY_DEVICE;
+    const bool may = device != HSPZ_ANY_DEVICE && (among == NULL || among[device]) &&
+                     hspz_discover_service(d)->devices[device].state == HSPZ_DEVICE_READY;
+    return may ? device : HSPZ_ANY_DEVICE;
+}
+
 /* Whether a turn would be of use, part buffers apart. */
 static bool
 is_ready(const struct hspz_discover *d)
@@ -402,14 +480,19 @@ give_turn(struct hspz_conn_job *job, const struct hspz_turn *turn)
         end_now(d);
         return HSPZ_GAVE_NONE;
     }
+    if (!may_lock_mask(d)) {
+        return HSPZ_GAVE_NONE;
+    }
     const bool *const among = hspz_served_holders(d->served, d->block);
-    if (!hspz_conn_job_choose_worker(&d->base, HSPZ_ANY_DEVICE, among)) {
+    if (!hspz_conn_job_choose_worker(&d->base, wanted_device(d, among), among)) {
+        leave_mask_line(d);
         hspz_discover_fail(d, HSPZ_E_DEVICE_ERROR);
         end_now(d);
         return HSPZ_GAVE_NONE;
     }
     const enum hspz_status status = hspz_conn_job_take_parts(&d->base, turn->parts, &d->buffers);
     if (d->buffers == NULL) {
+        leave_mask_line(d);
         if (status != HSPZ_OK) {
             hspz_discover_fail(d, status);
             end_now(d);
@@ -418,11 +501,17 @@ give_turn(struct hspz_conn_job *job, const struct hspz_turn *turn)
     }
     if (!make_room(d)) {
         hspz_conn_job_give_parts(&d->base, &d->buffers);
+        leave_mask_line(d);
         if (d->err.status != HSPZ_OK) {
             end_now(d);
             return HSPZ_GAVE_NONE;
         }
         return d->base.lacking ? HSPZ_GAVE_NONE : HSPZ_GIVE_WAIT;
+    }
+    if (lock_mask(d) != HSPZ_OK) {
+        hspz_conn_job_give_parts(&d->base, &d->buffers);
+        end_now(d);
+        return HSPZ_GAVE_NONE;
     }
     d->turned = (struct hspz_turned){0};
     hspz_conn_job_submit_turn(&d->base, hspz_discover_run_turn, on_turn, turn);
@@ -432,7 +521,11 @@ give_turn(struct hspz_conn_job *job, const struct hspz_turn *turn)
 static void
 lead(struct hspz_conn_job *job)
 {
-    hspz_served_hold(of_job(job)->served);
+    struct hspz_discover *d = of_job(job);
+    hspz_served_hold(d->served);
+    if (hspz_discover_find_mask(d) != HSPZ_OK) {
+        finish(d);
+    }
 }
 
 static bool

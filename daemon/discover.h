@@ -1,7 +1,7 @@
 /* One discover job: from the request to its one answer.
  *
- *   waiting   behind other jobs of its connection, for its index, or for a turn; holds its
- *             request and a use of the index, nothing else
+ *   waiting   behind other jobs of its connection, for its index, for its mask's lock, or for a
+ * turn; holds its request and a use of the index (as the head also of its mask), nothing else
  *   resting   begun in the engine; holds scratch memory until parked
  *   working   a turn (or a park, or the end) is with a worker, which alone touches it then
  *
@@ -10,14 +10,17 @@
  * had its time (daemon/scheduler.h); each part is sent as soon as it is made.
  *
  * A step that does not come back is given up (daemon/device.h): another job takes its place in the
- * connection, and this one, a stray, is gone once the step is back.
+ * connection, and this one, a stray, is gone once the step is back; until then it keeps its mask
+ * locked for readers.
  *
- * Owns:    the request's frame, its count on the index, its engine job.
+ * Owns:    the request's frame, its count on the index, a use of the filter that is its mask, its
+ *          engine job.
  * Threads: the loop thread, but for the run function of its task. */
 #pragma once
 
 #include "daemon/catalog.h"
 #include "daemon/conn.h"
+#include "daemon/filters.h"
 #include "daemon/job.h"
 #include "daemon/scratch.h"
 #include "engine/engine.h"
@@ -45,6 +48,13 @@ struct hspz_discover {
     atomic_int claim; /* enum hspz_discover_claim */
     bool checked;     /* the index is the one that the request was made for */
     struct hspz_scratch_user scratch;
+    /* The filter that masks the query, if any is named: a use of it from when the job is the head,
+     * a lock while a turn is with a worker. Once the job has begun it must stay as it was. */
+    struct hspz_filter_ref mask_ref;
+    struct hspz_named_filter *mask;
+    struct hspz_filter_wait mask_wait;
+    bool masks, mask_locked, mask_seen;
+    uint64_t mask_version;
 
     /* The worker's while working. */
     size_t frame_len;

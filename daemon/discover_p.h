@@ -18,6 +18,9 @@ void hspz_discover_run_end(struct hspz_task *task, struct hspz_worker *worker);
 void hspz_discover_on_part(struct hspz_event *event);
 /* Before the first turn: whether its index is there, and the one it was made for. */
 HSPZ_MUST_USE enum hspz_status hspz_discover_check(struct hspz_discover *d);
+/* As the head: finds its mask, if it names one. HSPZ_E_UNKNOWN_FILTER, HSPZ_E_BAD_REQUEST,
+ * HSPZ_E_UNSUPPORTED, in d->err too. */
+HSPZ_MUST_USE enum hspz_status hspz_discover_find_mask(struct hspz_discover *d);
 /* HSPZ_E_TOO_LARGE: it needs more scratch memory than all jobs together may have. */
 HSPZ_MUST_USE enum hspz_status hspz_discover_check_bytes(const struct hspz_discover *d,
                                                          const struct hspz_job_bytes *bytes,

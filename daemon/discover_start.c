@@ -73,6 +73,23 @@ hspz_discover_check(struct hspz_discover *d)
 }
 
 enum hspz_status
+hspz_discover_find_mask(struct hspz_discover *d)
+{
+    struct hspz_service *service = hspz_discover_service(d);
+    if (!d->masks) {
+        return HSPZ_OK;
+    }
+    const enum hspz_status status =
+        hspz_filters_acquire(service->filters, &d->mask_ref, HSPZ_FILTER_READS, &d->mask, &d->err);
+    if (status != HSPZ_OK) {
+        return status;
+    }
+    d->spec.mask.ops = d->mask->ops;
+    d->spec.mask.filter = d->mask->filter;
+    return hspz_seed_mask_check(&d->spec.mask, &d->err);
+}
+
+enum hspz_status
 hspz_discover_check_bytes(const struct hspz_discover *d, const struct hspz_job_bytes *bytes,
                           struct hspz_error *err)
 {
@@ -208,6 +225,7 @@ create(const struct hspz_config *config, uint32_t id, const struct hspz_discover
     d->device = HSPZ_ANY_DEVICE;
     d->base.id = id;
     d->spec = spec_of(config, params);
+    d->spec.mask.above = params->mask_count;
     if (config->walk_full) {
         d->spec.walk = HSPZ_WALK_FULL;
     }
@@ -253,7 +271,11 @@ hspz_discover_start(struct hspz_conn *conn, uint32_t id, const struct hspz_disco
         status = hspz_conn_job_charge(conn, frame, placed + JOB_BYTES, &d->base.charged_bytes, err);
     }
     const bool charged = status == HSPZ_OK;
-    if (charged && params->placed) {
+    if (charged && params->mask_filter.len > 0) {
+        d->masks = true;
+        status = hspz_filter_ref_parse(conn->tenant, params->mask_filter, &d->mask_ref, err);
+    }
+    if (status == HSPZ_OK && params->placed) {
         status = copy_payload(conn, params, d, err);
     }
     if (status == HSPZ_OK && ready) {

@@ -281,6 +281,13 @@ on_end(struct hspz_aside_piece *piece)
 }
 
 void
+hspz_named_filter_share(struct hspz_named_filter *filter)
+{
+    HSPZ_REQUIRE(filter->uses > 0);
+    filter->uses++;
+}
+
+void
 hspz_named_filter_release(struct hspz_named_filter **filter)
 {
     struct hspz_named_filter *f = *filter;

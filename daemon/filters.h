@@ -130,6 +130,7 @@ void hspz_filters_return(struct hspz_filters *filters, uint64_t bytes);
 void hspz_filters_list(struct hspz_named_filter *filter);
 /* Out of the list. */
 void hspz_filters_unlist(struct hspz_named_filter *filter);
+void hspz_named_filter_share(struct hspz_named_filter *filter); /* one use more */
 void hspz_named_filter_release(struct hspz_named_filter **filter);
 
 /* Whether the lock may be had now; else `wait` is in line, and heads that lack something are woken

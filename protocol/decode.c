@@ -45,6 +45,8 @@ enum {
     DISCOVER_BEGIN,
     DISCOVER_END,
     DISCOVER_INTERVAL,
+    DISCOVER_MASK_FILTER,
+    DISCOVER_MASK_COUNT,
     DISCOVER_HSPS,
 };
 
@@ -61,6 +63,10 @@ static const struct hspz_field discover_rows[] = {
     [DISCOVER_BEGIN] = {"begin", HSPZ_FIELD_UINT, OPTIONAL, AT(p.begin), 0, UINT64_MAX},
     [DISCOVER_END] = {"end", HSPZ_FIELD_UINT, OPTIONAL, AT(p.end), 0, UINT64_MAX},
     [DISCOVER_INTERVAL] = {"interval", HSPZ_FIELD_UINT, OPTIONAL, AT(p.interval), 0, UINT64_MAX},
+    [DISCOVER_MASK_FILTER] = {"mask_filter", HSPZ_FIELD_TEXT, OPTIONAL, AT(p.mask_filter),
+                              NAME_RANGE},
+    [DISCOVER_MASK_COUNT] = {"mask_count", HSPZ_FIELD_UINT, OPTIONAL, AT(p.mask_count), 0,
+                             UINT64_MAX},
     [DISCOVER_HSPS] = {"hsps", HSPZ_FIELD_MAP, OPTIONAL, AT(hsps), 0, 0},
     {"output", HSPZ_FIELD_TEXT, OPTIONAL, AT(output), NAME_RANGE},
     {"max_hits", HSPZ_FIELD_UINT, OPTIONAL, AT(p.max_hits), 1, UINT64_MAX},
@@ -105,7 +111,7 @@ discover_input(struct discover_map *map, uint32_t seen, struct hspz_error *err)
                               "\"seeds\" has %zu bytes, wanted a multiple of %u", map->p.seeds.len,
                               HSPZ_SEED_BYTES);
     }
-    for (unsigned row = DISCOVER_STRAND; row <= DISCOVER_INTERVAL; row++) {
+    for (unsigned row = DISCOVER_STRAND; row <= DISCOVER_MASK_COUNT; row++) {
         if (hspz_fields_has(seen, row)) {
             return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
                                   "\"%s\" goes with \"query\", not with \"seeds\"",
@@ -237,6 +243,10 @@ discover_choices(struct discover_map *map, uint32_t seen, struct hspz_error *err
                                   "\"interval\" goes over the whole query, so \"%s\" has no place",
                                   discover_rows[row].key);
         }
+    }
+    if (hspz_fields_has(seen, DISCOVER_MASK_COUNT) &&
+        !hspz_fields_has(seen, DISCOVER_MASK_FILTER)) {
+        return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "\"mask_count\" goes with \"mask_filter\"");
     }
     if (hspz_transport_decode(map->transport, &p->shm, err) != HSPZ_OK) {
         return HSPZ_E_BAD_REQUEST;

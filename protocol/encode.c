@@ -112,10 +112,10 @@ hspz_discover_encode(struct hspz_writer *w, uint32_t id, const struct hspz_disco
                    2u + hsps + (hsps_pairs > 0) + (p->has_seeds ? 0 : discover_query_pairs(p)) +
                        (p->max_hits != HSPZ_MAX_HITS_DEFAULT) + (p->hit_limit != UINT64_MAX) +
                        (p->max_word_count != UINT64_MAX) + (p->keep_words != HSPZ_KEEP_ALL) +
-                       (p->deadline_ms != 0) + (p->priority != HSPZ_PRIORITY_DEFAULT) + full +
-                       !p->digest + (p->encoding == HSPZ_ENCODING_COLUMNAR) +
-                       (p->want_digest.len > 0) + (p->want_shape.len > 0) + (p->want_step != 0) +
-                       p->shm);
+                       (p->mask_filter.len > 0) + (p->mask_count != 0) + (p->deadline_ms != 0) +
+                       (p->priority != HSPZ_PRIORITY_DEFAULT) + full + !p->digest +
+                       (p->encoding == HSPZ_ENCODING_COLUMNAR) + (p->want_digest.len > 0) +
+                       (p->want_shape.len > 0) + (p->want_step != 0) + p->shm);
     hspz_put_text(w, "index", p->index);
     if (!p->has_seeds) {
         discover_query_options(w, p);
@@ -124,6 +124,8 @@ hspz_discover_encode(struct hspz_writer *w, uint32_t id, const struct hspz_disco
     hspz_put_uint_if(w, "hit_limit", p->hit_limit, UINT64_MAX);
     hspz_put_uint_if(w, "max_word_count", p->max_word_count, UINT64_MAX);
     hspz_put_uint_if(w, "keep_words", p->keep_words, HSPZ_KEEP_ALL);
+    hspz_put_text_if(w, "mask_filter", p->mask_filter);
+    hspz_put_uint_if(w, "mask_count", p->mask_count, 0);
     hspz_put_uint_if(w, "deadline_ms", p->deadline_ms, 0);
     hspz_put_uint_if(w, "priority", p->priority, HSPZ_PRIORITY_DEFAULT);
     if (full) {

@@ -78,24 +78,27 @@ struct hspz_hello_params {
 
 struct hspz_discover_params {
     /* Keys are those of the params map itself, but for `bases`, which is inside `query`. */
-    struct hspz_text index;      /* required */
-    bool has_seeds;              /* `seeds`, or else `query`: exactly one is required */
-    struct hspz_span seeds;      /* little-endian u64, a multiple of 8 bytes */
-    struct hspz_span bases;      /* `query: {bases}`: ASCII, sequences joined by '&' */
-    enum hspz_strands strands;   /* query only; default both */
-    uint32_t transitions;        /* query only; 0 (false), 1 (true) or 2; default 1 */
-    bool unmask;                 /* query only; default false: fold lower case to upper */
-    uint64_t begin, end;         /* query only: window starts to seed on each strand, in that
-                                    strand's coordinates; default 0, UINT64_MAX (all) */
-    uint64_t max_hits;           /* 1 or more; default HSPZ_MAX_HITS_DEFAULT */
-    uint64_t hit_limit;          /* default UINT64_MAX: none */
-    uint64_t max_word_count;     /* default UINT64_MAX: none */
-    uint64_t keep_words;         /* 1 to HSPZ_KEEP_ALL, the default */
-    uint64_t deadline_ms;        /* from the request's arrival; default 0: none */
-    uint64_t priority;           /* among its tenant's jobs, larger first, at most
-                                    HSPZ_PRIORITY_LIMIT; default HSPZ_PRIORITY_DEFAULT */
-    enum hspz_chunk_walk walk;   /* `chunk_walk`: "blocks" (default) or "full" */
-    bool digest;                 /* default true */
+    struct hspz_text index;       /* required */
+    bool has_seeds;               /* `seeds`, or else `query`: exactly one is required */
+    struct hspz_span seeds;       /* little-endian u64, a multiple of 8 bytes */
+    struct hspz_span bases;       /* `query: {bases}`: ASCII, sequences joined by '&' */
+    enum hspz_strands strands;    /* query only; default both */
+    uint32_t transitions;         /* query only; 0 (false), 1 (true) or 2; default 1 */
+    bool unmask;                  /* query only; default false: fold lower case to upper */
+    uint64_t begin, end;          /* query only: window starts to seed on each strand, in that
+                                     strand's coordinates; default 0, UINT64_MAX (all) */
+    uint64_t max_hits;            /* 1 or more; default HSPZ_MAX_HITS_DEFAULT */
+    uint64_t hit_limit;           /* default UINT64_MAX: none */
+    uint64_t max_word_count;      /* default UINT64_MAX: none */
+    uint64_t keep_words;          /* 1 to HSPZ_KEEP_ALL, the default */
+    struct hspz_text mask_filter; /* query only: a filter of k-mers; default none */
+    uint64_t mask_count;          /* with mask_filter: windows that begin with a k-mer which it has
+                                     more often than this are dropped; default 0 */
+    uint64_t deadline_ms;         /* from the request's arrival; default 0: none */
+    uint64_t priority;            /* among its tenant's jobs, larger first, at most
+                                     HSPZ_PRIORITY_LIMIT; default HSPZ_PRIORITY_DEFAULT */
+    enum hspz_chunk_walk walk;    /* `chunk_walk`: "blocks" (default) or "full" */
+    bool digest;                  /* default true */
     enum hspz_encoding encoding; /* "packed" (default) or "columnar", of anchors only; anything else
                                     is HSPZ_E_UNSUPPORTED */
     uint64_t interval;        /* query only: KegAlign's plan (engine/engine.h) over intervals of so

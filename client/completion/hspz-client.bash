@@ -15,6 +15,7 @@ _hspz_value() {
     FILE | PATH) COMPREPLY=($(compgen -f -- "$cur")) ;;
     DIR | FOLDER) COMPREPLY=($(compgen -d -- "$cur")) ;;
     NAME) if [[ $prev == --index ]]; then _hspz_indexes; fi ;;
+    FILTER) _hspz_filters ;;
     esac
     return 0
 }
@@ -34,6 +35,12 @@ _hspz_after_option() {
 # Names of the server's indexes, if one answers soon.
 _hspz_indexes() {
     COMPREPLY=($(compgen -W "$("$program" --timeout 1 index list 2>/dev/null |
+        sed '/^#/d; s/\t.*//')" -- "$cur"))
+}
+
+# Names of the filters that it shows, likewise.
+_hspz_filters() {
+    COMPREPLY=($(compgen -W "$("$program" --timeout 1 filter list 2>/dev/null |
         sed '/^#/d; s/\t.*//')" -- "$cur"))
 }
 

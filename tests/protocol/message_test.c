@@ -246,6 +246,11 @@ test_params_that_are_wrong_are_named(void **state)
         {"discover", "index 'e' seeds #8 index 'f'", "\"index\" is given twice"},
         {"discover", "index 'e' seeds #8 max_hits 0",
          "\"max_hits\" is 0, wanted a whole number from 1 to 18446744073709551615"},
+        {"discover", "index 'e' query {b#1} mask_count 3",
+         "\"mask_count\" goes with \"mask_filter\""},
+        {"discover", "index 'e' query {b#1} mask_filter ''",
+         "\"mask_filter\" has 0 bytes, wanted 1 to 255"},
+        {"discover", "index 'e' seeds #8 mask_filter 'f'", "\"mask_filter\" goes with \"query\""},
         {"discover", "index 'e' seeds #8 keep_words 0",
          "\"keep_words\" is 0, wanted a whole number from 1 to 1000000"},
         {"discover", "index 'e' seeds #8 max_hits '8'", "\"max_hits\" is the str \"8\", wanted"},
@@ -430,7 +435,8 @@ test_discover_defaults_are_those_of_the_contract(void **state)
     assert_true(d.begin == 0 && d.end == UINT64_MAX);
     assert_true(d.max_hits == 268435456 && d.hit_limit == UINT64_MAX &&
                 d.max_word_count == UINT64_MAX && d.keep_words == HSPZ_KEEP_ALL &&
-                d.deadline_ms == 0 && d.priority == HSPZ_PRIORITY_DEFAULT);
+                d.mask_filter.len == 0 && d.mask_count == 0 && d.deadline_ms == 0 &&
+                d.priority == HSPZ_PRIORITY_DEFAULT);
     assert_int_equal(d.walk, HSPZ_WALK_BLOCKS);
     assert_true(d.want_digest.len == 0 && d.want_shape.len == 0 && d.want_step == 0 &&
                 d.encoding == HSPZ_ENCODING_PACKED);
@@ -470,6 +476,7 @@ test_discover_takes_every_option(void **state)
         "digest false step 4294967295 shape '11011' index_digest '0123456789abcdef' "
         "encoding 'columnar' chunk_walk 'full' deadline_ms 18446744073709551615 priority 9 "
         "max_word_count 0 keep_words 1 hit_limit 0 max_hits 1 end 9 begin 9 unmask true "
+        "mask_count 18446744073709551615 mask_filter 'lab/reads' "
         "transitions false strand 'minus' query {b#0} index 'x'");
     struct parsed p = {0};
     parse(&p, m.bytes, m.len);
@@ -480,7 +487,9 @@ test_discover_takes_every_option(void **state)
     assert_true(!d.transitions && d.unmask && !d.digest);
     assert_true(d.begin == 9 && d.end == 9 && d.max_hits == 1 && d.hit_limit == 0 &&
                 d.max_word_count == 0 && d.keep_words == 1 && d.deadline_ms == UINT64_MAX &&
-                d.priority == 9);
+                d.priority == 9 && d.mask_count == UINT64_MAX);
+    assert_int_equal(d.mask_filter.len, 9);
+    assert_memory_equal(d.mask_filter.bytes, "lab/reads", 9);
     assert_int_equal(d.walk, HSPZ_WALK_FULL);
     assert_true(d.want_digest.len == 16 && d.want_shape.len == 5 && d.want_step == UINT32_MAX);
     assert_int_equal(d.encoding, HSPZ_ENCODING_COLUMNAR);
@@ -628,6 +637,10 @@ test_discover_round_trips_with_random_options(void **state)
                 d.end = UINT64_MAX;
                 d.interval = test_random(&random);
             }
+            if ((bits >> 33) & 1) {
+                d.mask_filter = text("lab/reads.31");
+                d.mask_count = (bits >> 34) & 1 ? 0 : test_random(&random);
+            }
             if ((bits >> 32) & 1) {
                 random_scoring(&d, &random);
             }
@@ -662,7 +675,8 @@ test_discover_round_trips_with_random_options(void **state)
         assert_true(got.transitions == d.transitions && got.unmask == d.unmask);
         assert_true(got.begin == d.begin && got.end == d.end && got.max_hits == d.max_hits);
         assert_true(got.hit_limit == d.hit_limit && got.max_word_count == d.max_word_count);
-        assert_true(got.keep_words == d.keep_words);
+        assert_true(got.keep_words == d.keep_words && got.mask_count == d.mask_count);
+        assert_text(got.mask_filter, d.mask_filter);
         assert_true(got.deadline_ms == d.deadline_ms && got.walk == d.walk);
         assert_true(got.priority == d.priority);
         assert_true(got.digest == d.digest && got.want_step == d.want_step);

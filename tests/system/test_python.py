@@ -92,6 +92,26 @@ class AnchorsTest(Case):
             summary = self.both(done.stdout, **job)
         self.assertGreater(summary.chunks, 30)
 
+    def test_a_filter_masks(self):
+        fasta = self.file("q.fa", hspz_test.fasta(self.records))
+        words = self.client.filters.create("words", "counter", capacity=1000, k=11, canonical=True)
+        words.insert_sequence(self.query)
+        counts = {}
+        for options, job in (([], {}), (["--mask-filter", "words:1"], {"mask_filter": "words",
+                                                                       "mask_count": 1}),
+                             (["--mask-filter", "words"], {"mask_filter": "words"})):
+            for command in ("discover", "hsps"):
+                done = self.node.client(command, "ref", fasta, "--format", "packed", *options,
+                                        check=0, text=False)
+                got = getattr(self.client, command)("ref", self.query, **job).collect()
+                if command == "discover":
+                    self.assertEqual(got.tobytes(), done.stdout)
+                counts[command, len(counts) // 2] = len(got)
+        self.assertGreater(counts["discover", 0], counts["discover", 1])
+        self.assertGreater(counts["discover", 1], counts["discover", 2])
+        self.assertGreater(counts["hsps", 0], counts["hsps", 2])
+        words.drop()
+
     def test_a_single_block_is_what_brute_force_says(self):
         node = self.daemon("--part-bytes", "64K", socket_path=self.path("other.sock"),
                            indexes={"ref": self.index(self.reference, name="one")})

@@ -19,14 +19,12 @@ from .filters import Filters
 from .index import Index, IndexEntry, LoadedIndex, read_entry, read_index, read_loaded
 from .order import Order, hasher
 from .parts import Anchors, Hsps
-from .sequences import Query
+from .sequences import Bases, Query, bytes_of
 from .shared import Shared, open_shared, refused
 from .wire import as_bytes, as_u64
 
 VERSION = "0.1.0"
 PROTOCOL = 1
-
-Bases = Union[Query, str, bytes]
 
 
 @dataclass(frozen=True)
@@ -185,13 +183,17 @@ class Client:
                  begin: Optional[int] = None, end: Optional[int] = None,
                  interval: Optional[int] = None, max_hits: Optional[int] = None,
                  hit_limit: Optional[int] = None, max_word_count: Optional[int] = None,
-                 keep_words: Optional[int] = None, deadline_ms: Optional[int] = None,
+                 keep_words: Optional[int] = None, mask_filter: Optional[str] = None,
+                 mask_count: Optional[int] = None, deadline_ms: Optional[int] = None,
                  priority: Optional[int] = None, index_digest: Optional[str] = None,
                  encoding: str = "packed",
                  transport: str = "stream", digest: Optional[bool] = None) -> Discovery[Anchors]:
         """The anchors of a query (a `Query`, or bases, sequences joined by `&`; not a file's name), or of
         seeds (u64: word << 32 | position).
         What is None is as the server has it: both strands, with transitions.
+
+        `mask_filter` names a filter of k-mers on the server: windows of the query that begin with a
+        k-mer which it has more than `mask_count` times (0) are left out.
 
         `encoding` "columnar" takes fewer bytes where windows have many anchors. `transport` "shm"
         has parts come through memory shared with the server, over a UNIX socket; "auto" does if
@@ -200,7 +202,8 @@ class Client:
         params = _given(
             index=index, strand=strand, transitions=transitions, unmask=unmask, begin=begin, end=end,
             interval=interval, max_hits=max_hits, hit_limit=hit_limit, max_word_count=max_word_count,
-            keep_words=keep_words, deadline_ms=deadline_ms, priority=priority,
+            keep_words=keep_words, mask_filter=mask_filter, mask_count=mask_count,
+            deadline_ms=deadline_ms, priority=priority,
             index_digest=index_digest)
         if encoding != "packed":
             params["encoding"] = encoding
@@ -211,6 +214,7 @@ class Client:
              begin: Optional[int] = None, end: Optional[int] = None, interval: Optional[int] = None,
              max_hits: Optional[int] = None, hit_limit: Optional[int] = None,
              max_word_count: Optional[int] = None, keep_words: Optional[int] = None,
+             mask_filter: Optional[str] = None, mask_count: Optional[int] = None,
              deadline_ms: Optional[int] = None, priority: Optional[int] = None,
              index_digest: Optional[str] = None,
              xdrop: Optional[int] = None, threshold: Optional[int] = None,
@@ -222,7 +226,8 @@ class Client:
         params = _given(
             index=index, strand=strand, transitions=transitions, unmask=unmask, begin=begin, end=end,
             interval=interval, max_hits=max_hits, hit_limit=hit_limit, max_word_count=max_word_count,
-            keep_words=keep_words, deadline_ms=deadline_ms, priority=priority,
+            keep_words=keep_words, mask_filter=mask_filter, mask_count=mask_count,
+            deadline_ms=deadline_ms, priority=priority,
             index_digest=index_digest, output="hsps")
         how = scoring(xdrop, threshold, entropy, scope, limit, scores)
         if how:
@@ -245,7 +250,7 @@ class Client:
         if seeds is not None:
             data = as_bytes(as_u64(seeds, "seeds"))
         else:
-            data = as_bytes(query.bases if isinstance(query, Query) else query)
+            data = bytes_of(query or b"")
         place: Any = shared.put(data) if shared is not None else None
         if shared is not None:
             params["transport"] = "shm"

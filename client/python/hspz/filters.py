@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import BadPeer, from_map
 from .parts import U64
+from .sequences import Bases, bytes_of
 from .wire import Notice, Payload, as_bytes, as_u64
 
 if TYPE_CHECKING:
@@ -128,16 +129,16 @@ class Filter:
         """Lowers counts, by 1 or by `counts`: gqf."""
         return self._keys("filter.decrement", keys, "bitmap", None, counts, more)
 
-    def insert_sequence(self, bases: Union[str, bytes], **more: Any) -> Answers:
-        """Puts in the k-mers of a sequence; of a filter that was made with `k`. What is told is by
-        the base that a k-mer begins with; where none begins, nothing went in."""
+    def insert_sequence(self, bases: Bases, **more: Any) -> Answers:
+        """Puts in the k-mers of a sequence, or of a `Query`; of a filter that was made with `k`. What
+        is told is by the base that a k-mer begins with; where none begins, nothing went in."""
         return self._sequence("filter.insert", bases, "bitmap", more)
 
-    def query_sequence(self, bases: Union[str, bytes], **more: Any) -> Answers:
+    def query_sequence(self, bases: Bases, **more: Any) -> Answers:
         """Which k-mers of a sequence are there, by the base that they begin with."""
         return self._sequence("filter.query", bases, "bitmap", more)
 
-    def count_sequence(self, bases: Union[str, bytes], **more: Any) -> Answers:
+    def count_sequence(self, bases: Bases, **more: Any) -> Answers:
         """How often each k-mer of a sequence is there, in `array`: tcf, gqf and counter."""
         return self._sequence("filter.count", bases, "both", more)
 
@@ -221,9 +222,9 @@ class Filter:
     def _at_once(self) -> int:
         return max(1, self._client.server.limits.get("max_keys", 1 << 20))
 
-    def _sequence(self, method: str, bases: Union[str, bytes], answer: str,
+    def _sequence(self, method: str, bases: Bases, answer: str,
                   more: Mapping[str, Any]) -> Answers:
-        data = as_bytes(bases)
+        data = bytes_of(bases)
         answer = str(more.get("answer", answer))
         at_once = self._at_once()
         overlap = 0

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .parts import Anchors, Hsps
+from .wire import as_bytes
 
 Name = Union[str, bytes]
 I64 = NDArray[np.int64]
@@ -120,3 +121,11 @@ def windows(part: Union[Anchors, Hsps], index: "Layout", span: int, query: Query
     number, query_start = query.locate(0, begin)
     return Windows(part.strand, ref, ref_start, ref_start + length, number, query_start,
                    query_start + length)
+
+
+Bases = Union[Query, str, bytes]
+
+
+def bytes_of(bases: Bases) -> memoryview:
+    """The bases of a query, or those given, sequences joined by `&`."""
+    return as_bytes(bases.bases if isinstance(bases, Query) else bases)
