@@ -93,6 +93,8 @@ void hspz_cli_print_version(void);
  * looks at it. */
 const char *hspz_cli_environment(const char *name);
 
+/* Says once, on a terminal, why it waits; `user` is a struct hspz_cli. */
+void hspz_cli_say_waiting(void *user, const struct hspz_error *why);
 /* One server from now on, whatever the options said. */
 void hspz_cli_use_server(struct hspz_cli *cli, const char *address);
 /* Connects to this server. `stop_fd` instead of cli->stop_fd, and `wait_ms` instead of

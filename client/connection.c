@@ -80,9 +80,8 @@ find_token(const struct hspz_cli *cli, char token[TOKEN_BYTES], struct hspz_erro
     return HSPZ_OK;
 }
 
-/* Says once why it waits. */
-static void
-say_waiting(void *user, const struct hspz_error *why)
+void
+hspz_cli_say_waiting(void *user, const struct hspz_error *why)
 {
     const struct hspz_cli *cli = user;
     if (!cli->quiet && isatty(STDERR_FILENO) && !*cli->said_waiting) {
@@ -106,7 +105,7 @@ options_of(const struct hspz_cli *cli, const char *token)
         .answer_timeout_ms = (uint32_t)cli->timeout_ms,
         .silence_timeout_ms = (uint32_t)cli->timeout_ms,
         .stop_fd = cli->stop_fd,
-        .waiting = say_waiting,
+        .waiting = hspz_cli_say_waiting,
         .user = (void *)(uintptr_t)cli,
     };
 }

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,30 @@ void
 hspz_spread_wake(const struct hspz_spread *spread)
 {
     (void)eventfd_write(spread->wake_fd, 1);
+}
+
+void
+hspz_spread_note(const struct hspz_spread *spread, const char *format, ...)
+{
+    if (spread->cli->quiet) {
+        return;
+    }
+    va_list args;
+    va_start(args, format);
+    fputs(isatty(STDERR_FILENO) ? "\r\x1b[Khspz-client: note: " : "hspz-client: note: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+const char *
+hspz_spread_reason(const struct hspz_spread_server *server, const struct hspz_error *why)
+{
+    const size_t len = strlen(server->where);
+    const bool named = strncmp(why->text, server->where, len) == 0;
+    return named && strncmp(why->text + len, ": ", 2) == 0 ? why->text + len + 2
+           : why->text[0] != '\0'                          ? why->text
+                                                           : hspz_status_text(why->status);
 }
 
 static enum hspz_status
@@ -210,10 +235,7 @@ hspz_spread_refresh(struct hspz_spread *spread, struct hspz_error *err)
     if (status != HSPZ_OK && hspz_servers_list(spread->addresses)->count == 0) {
         *err = why;
     } else if (status != HSPZ_OK) {
-        if (!spread->cli->quiet) {
-            fprintf(stderr, "hspz-client: note: %s; the servers stay those named before\n",
-                    why.text);
-        }
+        hspz_spread_note(spread, "%s; the servers stay those named before", why.text);
         status = HSPZ_OK;
     }
     if (status == HSPZ_OK && changed) {
@@ -321,6 +343,7 @@ describe_by_many(struct hspz_spread *spread, struct description *d, void (*begin
         if (status != HSPZ_E_NO_SERVER || wait_ms == 0 || left <= 0) {
             return status;
         }
+        hspz_cli_say_waiting((void *)(uintptr_t)spread->cli, err);
         short got;
         status = hspz_socket_wait(-1, 0, spread->cli->stop_fd,
                                   left < DESCRIBE_PAUSE_MS ? left : DESCRIBE_PAUSE_MS, &got);
@@ -378,8 +401,8 @@ hspz_spread_say_failures(const struct hspz_spread *spread)
         const struct hspz_spread_server *server = spread->servers[i];
         if (server->wanted) {
             fprintf(stderr, "hspz-client: server %s: %s\n", server->where,
-                    server->failure.text[0] != '\0' ? server->failure.text
-                                                    : "did not answer in time");
+                    server->failure.status != HSPZ_OK ? hspz_spread_reason(server, &server->failure)
+                                                      : "did not answer in time");
         }
     }
 }

@@ -291,10 +291,8 @@ look_who_is_left(struct job *job, struct hspz_error *err)
         }
         if (server->state == HSPZ_SERVER_FAILED && !server->told) {
             server->told = true;
-            if (!spread->cli->quiet) {
-                fprintf(stderr, "hspz-client: note: server %s: %s\n", server->where,
-                        server->failure.text);
-            }
+            hspz_spread_note(spread, "server %s: %s", server->where,
+                             hspz_spread_reason(server, &server->failure));
         }
     }
     if (left > 0) {
@@ -302,10 +300,11 @@ look_who_is_left(struct job *job, struct hspz_error *err)
         return HSPZ_OK;
     }
     job->lost_ms = job->lost_ms < 0 ? now : job->lost_ms;
+    hspz_error_set(err, HSPZ_E_NO_SERVER, "no server is left of %zu", named);
     if (wait_ms < 0 || now - job->lost_ms < wait_ms) {
+        hspz_cli_say_waiting((void *)(uintptr_t)spread->cli, err);
         return HSPZ_OK;
     }
-    hspz_error_set(err, HSPZ_E_NO_SERVER, "no server is left of %zu", named);
     err->has_retry = retry_ms != UINT64_MAX;
     err->retry_ms = err->has_retry ? retry_ms : 0;
     return err->status;

@@ -82,6 +82,11 @@ struct hspz_spread {
 /* Looks who is named now. That a file cannot be read is no failure while some are known. */
 HSPZ_MUST_USE enum hspz_status hspz_spread_refresh(struct hspz_spread *spread,
                                                    struct hspz_error *err);
+/* A note on standard error, in place of a line of progress; on the caller's thread. */
+void hspz_spread_note(const struct hspz_spread *spread, const char *format, ...) HSPZ_PRINTF(2, 3);
+/* What a failure says, without the server's address before it. */
+const char *hspz_spread_reason(const struct hspz_spread_server *server,
+                               const struct hspz_error *why);
 /* Wakes the caller's thread. */
 void hspz_spread_wake(const struct hspz_spread *spread);
 /* The calls of a server end. */

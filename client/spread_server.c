@@ -53,9 +53,8 @@ static void
 fail_job_at(const struct hspz_spread_server *server, const struct hspz_error *why)
 {
     struct hspz_error all = *why;
-    char text[HSPZ_ERROR_TEXT_BYTES];
-    memcpy(text, why->text, sizeof(text));
-    snprintf(all.text, sizeof(all.text), "server %.200s: %.300s", server->where, text);
+    snprintf(all.text, sizeof(all.text), "server %.200s: %.300s", server->where,
+             hspz_spread_reason(server, why));
     fail_job(server->spread, &all);
 }
 
