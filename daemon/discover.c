@@ -245,6 +245,17 @@ on_device_error(struct hspz_discover *d)
     }
 }
 
+/* All that the worker of one that was given up does not touch. */
+static void
+copy_own(struct hspz_discover *to, const struct hspz_discover *from)
+{
+    const size_t task = offsetof(struct hspz_discover, base.task);
+    const size_t after = task + sizeof(from->base.task);
+    memcpy(to, from, task);
+    memcpy((char *)to + after, (const char *)from + after,
+           offsetof(struct hspz_discover, claim) - after);
+}
+
 /* What another job goes on with for this one; the rest of it is a stray from here on. */
 static void
 hand_over(struct hspz_discover *d, struct hspz_discover *next)
@@ -260,12 +271,10 @@ hand_over(struct hspz_discover *d, struct hspz_discover *next)
                                          .ns = hspz_worker_step_ns(d->base.worker, uv_hrtime()),
                                          .parts = d->turned.parts,
                                      });
-    *next = *d;
-    next->base.task = (struct hspz_task){0};
+    copy_own(next, d);
     next->base.begun = false;
     next->scratch = (struct hspz_scratch_user){0};
     next->turned = (struct hspz_turned){0};
-    next->job = NULL;
     next->buffers = NULL;
     next->device = HSPZ_ANY_DEVICE;
     if (d->mask != NULL) {
@@ -273,7 +282,6 @@ hand_over(struct hspz_discover *d, struct hspz_discover *next)
         next->mask_wait = (struct hspz_filter_wait){0};
         next->mask_locked = false;
     }
-    atomic_store(&next->claim, HSPZ_CLAIM_WORKER);
     hspz_conn_replace_job(conn, &d->base, &next->base);
     atomic_fetch_add(&d->bytes_of->uses, 1);
     d->digest = NULL;
@@ -287,7 +295,7 @@ give_up(struct hspz_task *task)
 {
     struct hspz_discover *d = hspz_discover_of_task(task);
     struct hspz_conn *conn = d->base.conn;
-    struct hspz_discover *next = malloc(sizeof(*next));
+    struct hspz_discover *next = calloc(1, sizeof(*next));
     int claim = HSPZ_CLAIM_ENGINE;
     if (next == NULL || !atomic_compare_exchange_strong(&d->claim, &claim, HSPZ_CLAIM_GIVEN_UP)) {
         free(next); /* no memory: the next look tries again */
@@ -313,7 +321,7 @@ end_stray(struct hspz_discover *d)
 {
     struct hspz_conn *conn = d->base.conn;
     struct hspz_service *service = d->service;
-    const struct hspz_error why = d->err;
+    const struct hspz_error why = d->stray;
     const unsigned device = hspz_worker_device(d->base.worker);
     hspz_conn_return_part(conn, d->buffers);
     hspz_discover_bytes_release(&d->bytes_of);

@@ -45,8 +45,7 @@ enum hspz_discover_claim { HSPZ_CLAIM_WORKER, HSPZ_CLAIM_ENGINE, HSPZ_CLAIM_GIVE
 struct hspz_discover {
     struct hspz_conn_job base;
     struct hspz_service *service;
-    atomic_int claim; /* enum hspz_discover_claim */
-    bool checked;     /* the index is the one that the request was made for */
+    bool checked; /* the index is the one that the request was made for */
     struct hspz_scratch_user scratch;
     /* The filter that masks the query, if any is named: a use of it from when the job is the head,
      * a lock while a turn is with a worker. Once the job has begun it must stay as it was. */
@@ -63,7 +62,6 @@ struct hspz_discover {
     struct hspz_text want_digest, want_shape; /* in the frame */
     uint64_t want_step;
     struct hspz_served *served;
-    struct hspz_job *job;
     struct hspz_job_place place; /* after the last step, for when its device is lost */
     XXH64_state_t *digest;       /* NULL: not wanted */
     struct hspz_buffer *buffers;
@@ -77,6 +75,12 @@ struct hspz_discover {
     bool ended;
     struct hspz_error err; /* how it ended; HSPZ_OK: done */
     struct hspz_job_totals totals;
+
+    /* What the worker may still touch of one that was given up, beside the task; the rest is
+     * another job's then. */
+    atomic_int claim; /* enum hspz_discover_claim */
+    struct hspz_job *job;
+    struct hspz_error stray; /* how its step came back */
 };
 
 /* Makes a job of a decoded request and queues it; the frame's bytes move in on success. Refusals

@@ -87,8 +87,8 @@ step(struct hspz_discover *d, struct hspz_worker *worker)
         hspz_discover_service(d)->ops->job_step(hspz_worker_lane(worker), d->job, &part, &err);
     hspz_worker_step_end(worker);
     if (!atomic_compare_exchange_strong(&d->claim, &claim, HSPZ_CLAIM_WORKER)) {
-        d->err = err;
-        d->err.status = status;
+        d->stray = err;
+        d->stray.status = status;
         return false;
     }
     if (status != HSPZ_OK) {
