@@ -6,8 +6,9 @@
  * When it is the head of its connection it looks up its filters. Calls with keys take so many keys
  * a piece, on a lane, in turns as a discover's; changing a quotient filter on the host goes over
  * all of it, and whole-filter requests (create, merge, save, ...) are one piece or two: those are
- * beside the lanes (daemon/aside.h). Locks are held during a piece. What is told of keys goes out
- * in part buffers, one a piece, so that a slow reader stops its own job alone.
+ * beside the lanes (daemon/aside.h), and end midway when they are told to. Locks are held during a
+ * piece. What is told of keys goes out in part buffers, one a piece, so that a slow reader stops
+ * its own job alone.
  *
  * Owns:    the request's frame, a use of its filters.
  * Threads: the loop thread, but for the pieces. */

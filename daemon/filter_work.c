@@ -197,6 +197,19 @@ run_keys(struct hspz_filter_job *j, const struct hspz_worker *worker, uint64_t s
 
 /* ---- whole filters ---- */
 
+static bool
+is_over(void *user)
+{
+    const struct hspz_filter_job *j = user;
+    return hspz_conn_job_must_stop(&j->base, NULL);
+}
+
+static struct hspz_filter_stop
+stop_of(struct hspz_filter_job *j)
+{
+    return (struct hspz_filter_stop){is_over, j};
+}
+
 static enum hspz_status
 unsupported(struct hspz_filter_job *j, const char *verb)
 {
@@ -256,9 +269,11 @@ load(struct hspz_filter_job *j)
         }
         return hspz_filter_read_plan(j->path, j->memory_limit, &j->plan, &j->err);
     }
+    const struct hspz_filter_stop stop = stop_of(j);
     struct hspz_filter_image image = {0};
     struct hspz_filter_plan plan;
-    enum hspz_status status = hspz_filter_read(j->path, j->plan.bytes, &plan, &image, &j->err);
+    enum hspz_status status =
+        hspz_filter_read(j->path, j->plan.bytes, &stop, &plan, &image, &j->err);
     if (status == HSPZ_OK &&
         (plan.spec.kind != j->plan.spec.kind || plan.spec.parts != j->plan.spec.parts)) {
         status = hspz_error_set(&j->err, HSPZ_E_BAD_FILE, "\"%s\" was saved anew meanwhile",
@@ -266,7 +281,7 @@ load(struct hspz_filter_job *j)
     }
     if (status == HSPZ_OK) {
         hspz_filter_plan_place(&plan, &j->plan);
-        status = j->filter->ops->load(&plan, &image, &j->filter->filter, &j->err);
+        status = j->filter->ops->load(&plan, &image, &stop, &j->filter->filter, &j->err);
     }
     hspz_filter_image_fini(&image);
     return status;
@@ -339,7 +354,9 @@ save(struct hspz_filter_job *j)
                        need, limit, used);
         (void)hspz_error_limit(&j->err, status, limit);
     }
-    return status == HSPZ_OK ? hspz_filter_write(ops, j->filter->filter, j->path, &j->err) : status;
+    const struct hspz_filter_stop stop = stop_of(j);
+    return status == HSPZ_OK ? hspz_filter_write(ops, j->filter->filter, j->path, &stop, &j->err)
+                             : status;
 }
 
 static enum hspz_status
@@ -375,9 +392,10 @@ move_from(struct hspz_filter_job *j, struct hspz_filter **out)
     struct hspz_filter_plan plan = *ops->plan(j->from->filter);
     struct hspz_filter_image image = {0};
     hspz_filter_plan_place(&plan, ops->plan(j->filter->filter));
-    enum hspz_status status = ops->save(j->from->filter, &image, &j->err);
+    const struct hspz_filter_stop stop = stop_of(j);
+    enum hspz_status status = ops->save(j->from->filter, &stop, &image, &j->err);
     if (status == HSPZ_OK) {
-        status = ops->load(&plan, &image, out, &j->err);
+        status = ops->load(&plan, &image, &stop, out, &j->err);
     }
     hspz_filter_image_fini(&image);
     return status;
@@ -396,8 +414,9 @@ merge(struct hspz_filter_job *j)
         status = move_from(j, &moved);
     }
     if (status == HSPZ_OK) {
-        status = ops->merge(j->filter->filter, moved != NULL ? moved : j->from->filter, &j->full,
-                            &j->err);
+        const struct hspz_filter_stop stop = stop_of(j);
+        status = ops->merge(j->filter->filter, moved != NULL ? moved : j->from->filter, &stop,
+                            &j->full, &j->err);
     }
     ops->destroy(&moved);
     return status;
@@ -445,6 +464,9 @@ run(struct hspz_filter_job *j, const struct hspz_worker *worker)
         const enum hspz_status status = run_whole(j);
         if (status != HSPZ_OK) {
             j->err.status = status;
+            if (status == HSPZ_E_CANCELLED) {
+                (void)hspz_conn_job_must_stop(&j->base, &j->err); /* which says why */
+            }
             j->ended = true;
         } else if (j->ended && j->filter != NULL && j->filter->filter != NULL) {
             j->filter->ops->stats(j->filter->filter, &j->stats);

@@ -187,6 +187,17 @@ struct hspz_filter_image {
 };
 void hspz_filter_image_fini(struct hspz_filter_image *image);
 
+/* Work on a whole filter asks now and then whether it is to end early: it then ends with
+ * HSPZ_E_CANCELLED, and the filter is as it was; of a Bloom filter that took up another, some of
+ * the other's bits may be in. A stop may be NULL. */
+struct hspz_filter_stop {
+    bool (*asked)(void *user); /* from the thread that works */
+    void *user;
+};
+/* Fills *err when it is. */
+HSPZ_MUST_USE enum hspz_status hspz_filter_stopped(const struct hspz_filter_stop *stop,
+                                                   struct hspz_error *err);
+
 /* One kind on one engine; members that are NULL it cannot do. */
 struct hspz_filter_ops {
     HSPZ_MUST_USE enum hspz_status (*create)(const struct hspz_filter_plan *plan,
@@ -216,7 +227,8 @@ struct hspz_filter_ops {
      * must be of one length), and of one seed; counters of one k. Not tcf. *full: nothing was
      * changed, it does not fit; nor was a counter for which there is no memory. */
     HSPZ_MUST_USE enum hspz_status (*merge)(struct hspz_filter *filter,
-                                            const struct hspz_filter *from, bool *full,
+                                            const struct hspz_filter *from,
+                                            const struct hspz_filter_stop *stop, bool *full,
                                             struct hspz_error *err);
     /* gqf, sqf, rsqf: twice the slots, a bit of each remainder moves to the quotient. */
     HSPZ_MUST_USE enum hspz_status (*grow)(struct hspz_filter *filter, uint64_t budget_bytes,
@@ -225,9 +237,11 @@ struct hspz_filter_ops {
                                            struct hspz_filter **out, struct hspz_error *err);
     /* `load` checks what it is given: no damaged image sends an engine out of range. */
     HSPZ_MUST_USE enum hspz_status (*save)(const struct hspz_filter *filter,
+                                           const struct hspz_filter_stop *stop,
                                            struct hspz_filter_image *out, struct hspz_error *err);
     HSPZ_MUST_USE enum hspz_status (*load)(const struct hspz_filter_plan *plan,
                                            const struct hspz_filter_image *image,
+                                           const struct hspz_filter_stop *stop,
                                            struct hspz_filter **out, struct hspz_error *err);
 };
 
@@ -251,6 +265,7 @@ const struct hspz_filter_ops *hspz_filter_ops_of(struct hspz_filter_plan *plan,
 /* Written beside `path`, synced, then renamed. Format in engine/filter_file.c. */
 HSPZ_MUST_USE enum hspz_status hspz_filter_write(const struct hspz_filter_ops *ops,
                                                  const struct hspz_filter *filter, const char *path,
+                                                 const struct hspz_filter_stop *stop,
                                                  struct hspz_error *err);
 /* The plan of a file's header alone. */
 HSPZ_MUST_USE enum hspz_status hspz_filter_read_plan(const char *path, uint64_t budget_bytes,
@@ -258,6 +273,7 @@ HSPZ_MUST_USE enum hspz_status hspz_filter_read_plan(const char *path, uint64_t 
                                                      struct hspz_error *err);
 /* Plan and content of a file, each length and checksum checked; needs at most budget_bytes. */
 HSPZ_MUST_USE enum hspz_status hspz_filter_read(const char *path, uint64_t budget_bytes,
+                                                const struct hspz_filter_stop *stop,
                                                 struct hspz_filter_plan *plan,
                                                 struct hspz_filter_image *image,
                                                 struct hspz_error *err);

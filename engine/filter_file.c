@@ -45,7 +45,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are written as
 #define ENDIAN_MARK UINT32_C(0x01020304)
 #define ALIGN 64u
 #define CANONICAL 256u
-#define READ_BYTES_MAX ((size_t)1 << 30)
+#define PIECE_BYTES (UINT64_C(1) << 24) /* at a time; between them a stop is asked */
 
 /* As it lies in the file. */
 struct header {
@@ -87,9 +87,33 @@ header_hash(const struct header *header)
 struct content {
     struct header header;
     const struct hspz_filter_image *image;
+    const struct hspz_filter_stop *stop;
+    enum hspz_status stopped;
+    struct hspz_error *err;
 };
 
-static void
+/* XXH64 of an array. */
+static enum hspz_status
+hash_array(const void *data, uint64_t bytes, const struct hspz_filter_stop *stop, uint64_t *out,
+           struct hspz_error *err)
+{
+    enum hspz_status status = HSPZ_OK;
+    XXH64_state_t *state = XXH64_createState();
+    if (state == NULL || XXH64_reset(state, 0) != XXH_OK) {
+        XXH64_freeState(state);
+        return hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for a checksum");
+    }
+    for (uint64_t at = 0; at < bytes && status == HSPZ_OK; at += PIECE_BYTES) {
+        const uint64_t left = bytes - at;
+        status = hspz_filter_stopped(stop, err);
+        (void)XXH64_update(state, (const char *)data + at, left < PIECE_BYTES ? left : PIECE_BYTES);
+    }
+    *out = XXH64_digest(state);
+    XXH64_freeState(state);
+    return status;
+}
+
+static enum hspz_status
 make_header(const struct hspz_filter_plan *plan, struct content *c)
 {
     const struct hspz_filter_spec *s = &plan->spec;
@@ -113,25 +137,42 @@ make_header(const struct hspz_filter_plan *plan, struct content *c)
                          .parts = s->parts > 1 ? s->parts : 0};
     memcpy(h->magic, MAGIC, sizeof(h->magic));
     h->file_bytes = sizeof(*h);
-    for (int i = 0; i < HSPZ_FILTER_ARRAYS; i++) {
+    enum hspz_status status = HSPZ_OK;
+    for (int i = 0; i < HSPZ_FILTER_ARRAYS && status == HSPZ_OK; i++) {
         h->array[i][0] = c->image->bytes[i];
-        h->array[i][1] = XXH64(c->image->arrays[i], c->image->bytes[i], 0);
+        status =
+            hash_array(c->image->arrays[i], c->image->bytes[i], c->stop, &h->array[i][1], c->err);
         h->file_bytes = align_up(h->file_bytes) + c->image->bytes[i];
     }
     h->hash = header_hash(h);
+    return status;
+}
+
+static int
+write_array(struct content *c, int fd, const void *data, uint64_t bytes)
+{
+    int error = 0;
+    for (uint64_t at = 0; at < bytes && error == 0; at += PIECE_BYTES) {
+        const uint64_t left = bytes - at;
+        c->stopped = hspz_filter_stopped(c->stop, c->err);
+        error = c->stopped != HSPZ_OK ? ECANCELED
+                                      : hspz_write_all(fd, (const char *)data + at,
+                                                       left < PIECE_BYTES ? left : PIECE_BYTES);
+    }
+    return error;
 }
 
 static int
 write_content(void *user, int fd)
 {
-    const struct content *c = user;
+    struct content *c = user;
     static const uint8_t zeros[ALIGN];
     int error = hspz_write_all(fd, &c->header, sizeof(c->header));
     uint64_t at = sizeof(c->header);
     for (int i = 0; i < HSPZ_FILTER_ARRAYS && error == 0; i++) {
         error = hspz_write_all(fd, zeros, align_up(at) - at);
         if (error == 0) {
-            error = hspz_write_all(fd, c->image->arrays[i], c->image->bytes[i]);
+            error = write_array(c, fd, c->image->arrays[i], c->image->bytes[i]);
         }
         at = align_up(at) + c->image->bytes[i];
     }
@@ -140,17 +181,22 @@ write_content(void *user, int fd)
 
 enum hspz_status
 hspz_filter_write(const struct hspz_filter_ops *ops, const struct hspz_filter *filter,
-                  const char *path, struct hspz_error *err)
+                  const char *path, const struct hspz_filter_stop *stop, struct hspz_error *err)
 {
     struct hspz_filter_image image;
-    enum hspz_status status = ops->save(filter, &image, err);
+    enum hspz_status status = ops->save(filter, stop, &image, err);
     if (status != HSPZ_OK) {
         return status;
     }
-    struct content content = {.image = &image};
-    make_header(ops->plan(filter), &content);
-    status = hspz_file_write(path, "filter file", content.header.file_bytes, write_content,
-                             &content, err);
+    struct content content = {.image = &image, .stop = stop, .err = err};
+    status = make_header(ops->plan(filter), &content);
+    if (status == HSPZ_OK) {
+        status = hspz_file_write(path, "filter file", content.header.file_bytes, write_content,
+                                 &content, err);
+    }
+    if (content.stopped != HSPZ_OK) { /* which was told as an error of the file */
+        status = hspz_error_set(err, content.stopped, "the work on a filter was stopped");
+    }
     hspz_filter_image_fini(&image);
     return status;
 }
@@ -161,6 +207,7 @@ struct reader {
     int fd;
     uint64_t file_bytes;
     struct hspz_shown_path shown;
+    const struct hspz_filter_stop *stop;
     struct hspz_error *err;
 };
 
@@ -176,8 +223,11 @@ read_all(const struct reader *r, void *data, uint64_t bytes, uint64_t at)
 {
     uint8_t *to = data;
     while (bytes > 0) {
-        const ssize_t got =
-            pread(r->fd, to, bytes < READ_BYTES_MAX ? bytes : READ_BYTES_MAX, (off_t)at);
+        const enum hspz_status status = hspz_filter_stopped(r->stop, r->err);
+        if (status != HSPZ_OK) {
+            return status;
+        }
+        const ssize_t got = pread(r->fd, to, bytes < PIECE_BYTES ? bytes : PIECE_BYTES, (off_t)at);
         if (got < 0 && errno == EINTR) {
             continue;
         }
@@ -289,11 +339,15 @@ read_arrays(const struct reader *r, const struct header *h, const struct hspz_fi
                                   "no memory for %" PRIu64 " bytes of %s", bytes, r->shown.text);
         }
         image->bytes[i] = bytes;
-        const enum hspz_status status = read_all(r, image->arrays[i], bytes, align_up(at));
+        uint64_t hash = 0;
+        enum hspz_status status = read_all(r, image->arrays[i], bytes, align_up(at));
+        if (status == HSPZ_OK) {
+            status = hash_array(image->arrays[i], bytes, r->stop, &hash, r->err);
+        }
         if (status != HSPZ_OK) {
             return status;
         }
-        if (XXH64(image->arrays[i], bytes, 0) != h->array[i][1]) {
+        if (hash != h->array[i][1]) {
             return bad(r, "an array is damaged");
         }
         at = align_up(at) + bytes;
@@ -303,12 +357,14 @@ read_arrays(const struct reader *r, const struct header *h, const struct hspz_fi
 
 /* Opens the file and reads its header; the descriptor is to be closed, whatever is returned. */
 static enum hspz_status
-open_file(struct reader *r, const char *path, uint64_t budget_bytes, struct header *header,
-          struct hspz_filter_plan *plan, struct hspz_error *err)
+open_file(struct reader *r, const char *path, uint64_t budget_bytes,
+          const struct hspz_filter_stop *stop, struct header *header, struct hspz_filter_plan *plan,
+          struct hspz_error *err)
 {
     struct stat st;
     *r = (struct reader){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK),
                          .shown = hspz_shown_path_make(path),
+                         .stop = stop,
                          .err = err};
     if (r->fd < 0 || fstat(r->fd, &st) != 0) {
         return hspz_error_errno(err, HSPZ_E_IO, errno, "cannot open %s", r->shown.text);
@@ -335,7 +391,7 @@ hspz_filter_read_plan(const char *path, uint64_t budget_bytes, struct hspz_filte
     struct reader r;
     struct header header;
     struct hspz_filter_plan found;
-    const enum hspz_status status = open_file(&r, path, budget_bytes, &header, &found, err);
+    const enum hspz_status status = open_file(&r, path, budget_bytes, NULL, &header, &found, err);
     close_file(&r);
     if (status == HSPZ_OK) {
         *plan = found;
@@ -344,14 +400,15 @@ hspz_filter_read_plan(const char *path, uint64_t budget_bytes, struct hspz_filte
 }
 
 enum hspz_status
-hspz_filter_read(const char *path, uint64_t budget_bytes, struct hspz_filter_plan *plan,
-                 struct hspz_filter_image *image, struct hspz_error *err)
+hspz_filter_read(const char *path, uint64_t budget_bytes, const struct hspz_filter_stop *stop,
+                 struct hspz_filter_plan *plan, struct hspz_filter_image *image,
+                 struct hspz_error *err)
 {
     struct reader r;
     struct hspz_filter_plan found;
     struct hspz_filter_image read = {0};
     struct header header;
-    enum hspz_status status = open_file(&r, path, budget_bytes, &header, &found, err);
+    enum hspz_status status = open_file(&r, path, budget_bytes, stop, &header, &found, err);
     if (status == HSPZ_OK) {
         status = read_arrays(&r, &header, &found, &read);
     }

@@ -315,7 +315,8 @@ take_over(struct hspz_filter *f, struct hspz_filter **made)
 }
 
 static enum hspz_status
-merge(struct hspz_filter *f, const struct hspz_filter *from, bool *full, struct hspz_error *err)
+merge(struct hspz_filter *f, const struct hspz_filter *from, const struct hspz_filter_stop *stop,
+      bool *full, struct hspz_error *err)
 {
     const struct hspz_filter_ops *ops = f->plan.part_ops;
     struct hspz_filter *made = NULL;
@@ -328,7 +329,10 @@ merge(struct hspz_filter *f, const struct hspz_filter *from, bool *full, struct 
     }
     enum hspz_status status = copy(f, &made, err);
     for (unsigned i = 0; status == HSPZ_OK && !over && i < f->count; i++) {
-        status = ops->merge(made->parts[i], from->parts[i], &over, err);
+        status = hspz_filter_stopped(stop, err);
+        if (status == HSPZ_OK) {
+            status = ops->merge(made->parts[i], from->parts[i], stop, &over, err);
+        }
     }
     if (status == HSPZ_OK) {
         *full = over;
@@ -367,11 +371,11 @@ grow(struct hspz_filter *f, uint64_t budget_bytes, struct hspz_error *err)
 /* ---- images ---- */
 
 static enum hspz_status
-add_image(const struct hspz_filter *f, unsigned p, struct hspz_filter_image *image,
-          struct hspz_error *err)
+add_image(const struct hspz_filter *f, unsigned p, const struct hspz_filter_stop *stop,
+          struct hspz_filter_image *image, struct hspz_error *err)
 {
     struct hspz_filter_image part = {0};
-    enum hspz_status status = f->plan.part_ops->save(f->parts[p], &part, err);
+    enum hspz_status status = f->plan.part_ops->save(f->parts[p], stop, &part, err);
     const struct numbers numbers = {part.entries, part.total};
     for (int i = 0; i < HSPZ_FILTER_ARRAYS && status == HSPZ_OK; i++) {
         const uint64_t more = i == 0 ? f->count * sizeof(numbers) : 0;
@@ -400,12 +404,13 @@ add_image(const struct hspz_filter *f, unsigned p, struct hspz_filter_image *ima
 }
 
 static enum hspz_status
-save(const struct hspz_filter *f, struct hspz_filter_image *out, struct hspz_error *err)
+save(const struct hspz_filter *f, const struct hspz_filter_stop *stop,
+     struct hspz_filter_image *out, struct hspz_error *err)
 {
     struct hspz_filter_image image = {0};
     enum hspz_status status = HSPZ_OK;
     for (unsigned p = 0; p < f->count && status == HSPZ_OK; p++) {
-        status = add_image(f, p, &image, err);
+        status = add_image(f, p, stop, &image, err);
     }
     if (status != HSPZ_OK) {
         hspz_filter_image_fini(&image);
@@ -456,7 +461,7 @@ check_image(const struct hspz_filter_plan *plan, const struct hspz_filter_image 
 
 static enum hspz_status
 load(const struct hspz_filter_plan *plan, const struct hspz_filter_image *image,
-     struct hspz_filter **out, struct hspz_error *err)
+     const struct hspz_filter_stop *stop, struct hspz_filter **out, struct hspz_error *err)
 {
     struct hspz_filter *f = NULL;
     enum hspz_status status = check_image(plan, image, err);
@@ -467,7 +472,7 @@ load(const struct hspz_filter_plan *plan, const struct hspz_filter_image *image,
         struct hspz_filter_plan part;
         const struct hspz_filter_image of_part = image_part(image, p, f->count);
         hspz_filter_plan_part(plan, p, &part);
-        status = plan->part_ops->load(&part, &of_part, &f->parts[p], err);
+        status = plan->part_ops->load(&part, &of_part, stop, &f->parts[p], err);
     }
     if (status != HSPZ_OK) {
         destroy(&f);

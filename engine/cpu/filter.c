@@ -70,7 +70,7 @@ hspz_filter_call_yes(struct hspz_filter_call *call, size_t i)
 
 enum hspz_status
 hspz_filter_image_add(struct hspz_filter_image *image, int i, const void *from, uint64_t bytes,
-                      struct hspz_error *err)
+                      const struct hspz_filter_stop *stop, struct hspz_error *err)
 {
     image->arrays[i] = malloc(bytes > 0 ? bytes : 1);
     if (image->arrays[i] == NULL) {
@@ -78,11 +78,26 @@ hspz_filter_image_add(struct hspz_filter_image *image, int i, const void *from, 
         return hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY,
                               "no memory for %" PRIu64 " bytes of a filter", bytes);
     }
-    if (bytes > 0) {
-        memcpy(image->arrays[i], from, bytes);
-    }
     image->bytes[i] = bytes;
+    for (uint64_t at = 0; at < bytes; at += HSPZ_FILTER_STOP_BYTES) {
+        const uint64_t left = bytes - at;
+        const enum hspz_status status = hspz_filter_stopped(stop, err);
+        if (status != HSPZ_OK) {
+            hspz_filter_image_fini(image);
+            return status;
+        }
+        memcpy((char *)image->arrays[i] + at, (const char *)from + at,
+               left < HSPZ_FILTER_STOP_BYTES ? left : HSPZ_FILTER_STOP_BYTES);
+    }
     return HSPZ_OK;
+}
+
+enum hspz_status
+hspz_filter_stopped(const struct hspz_filter_stop *stop, struct hspz_error *err)
+{
+    return stop != NULL && stop->asked(stop->user)
+               ? hspz_error_set(err, HSPZ_E_CANCELLED, "the work on a filter was stopped")
+               : HSPZ_OK;
 }
 
 enum hspz_status

@@ -134,7 +134,8 @@ stats(const struct hspz_filter *f, struct hspz_filter_stats *out)
 }
 
 static enum hspz_status
-merge(struct hspz_filter *f, const struct hspz_filter *from, bool *full, struct hspz_error *err)
+merge(struct hspz_filter *f, const struct hspz_filter *from, const struct hspz_filter_stop *stop,
+      bool *full, struct hspz_error *err)
 {
     *full = false;
     if (f->words != from->words || f->plan.spec.hashes != from->plan.spec.hashes ||
@@ -142,6 +143,12 @@ merge(struct hspz_filter *f, const struct hspz_filter *from, bool *full, struct 
         return hspz_filter_differ(err);
     }
     for (uint64_t w = 0; w < f->words; w++) {
+        if (w % HSPZ_FILTER_STOP_SLOTS == 0) {
+            const enum hspz_status status = hspz_filter_stopped(stop, err);
+            if (status != HSPZ_OK) {
+                return status;
+            }
+        }
         f->bits[w] |= from->bits[w];
     }
     f->entries += from->entries;
@@ -160,10 +167,12 @@ copy(const struct hspz_filter *f, struct hspz_filter **out, struct hspz_error *e
 }
 
 static enum hspz_status
-save(const struct hspz_filter *f, struct hspz_filter_image *out, struct hspz_error *err)
+save(const struct hspz_filter *f, const struct hspz_filter_stop *stop,
+     struct hspz_filter_image *out, struct hspz_error *err)
 {
     struct hspz_filter_image image = {.entries = f->entries, .total = f->entries};
-    const enum hspz_status status = hspz_filter_image_add(&image, 0, f->bits, f->plan.bytes, err);
+    const enum hspz_status status =
+        hspz_filter_image_add(&image, 0, f->bits, f->plan.bytes, stop, err);
     if (status == HSPZ_OK) {
         *out = image;
     }
@@ -172,12 +181,15 @@ save(const struct hspz_filter *f, struct hspz_filter_image *out, struct hspz_err
 
 static enum hspz_status
 load(const struct hspz_filter_plan *plan, const struct hspz_filter_image *image,
-     struct hspz_filter **out, struct hspz_error *err)
+     const struct hspz_filter_stop *stop, struct hspz_filter **out, struct hspz_error *err)
 {
     if (image->bytes[0] != plan->bytes) {
         return hspz_filter_bad_image(plan, "its bits are of another number", err);
     }
-    const enum hspz_status status = create(plan, out, err);
+    enum hspz_status status = hspz_filter_stopped(stop, err);
+    if (status == HSPZ_OK) {
+        status = create(plan, out, err);
+    }
     if (status == HSPZ_OK) {
         memcpy((*out)->bits, image->arrays[0], plan->bytes);
         (*out)->entries = image->entries;

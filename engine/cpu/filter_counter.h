@@ -42,13 +42,16 @@ HSPZ_MUST_USE enum hspz_status hspz_counter_create(const struct hspz_filter_plan
                                                    struct hspz_error *err);
 void hspz_counter_destroy(struct hspz_filter **filter);
 HSPZ_MUST_USE enum hspz_status hspz_counter_merge(struct hspz_filter *filter,
-                                                  const struct hspz_filter *from, bool *full,
+                                                  const struct hspz_filter *from,
+                                                  const struct hspz_filter_stop *stop, bool *full,
                                                   struct hspz_error *err);
 HSPZ_MUST_USE enum hspz_status hspz_counter_copy(const struct hspz_filter *filter,
                                                  struct hspz_filter **out, struct hspz_error *err);
 HSPZ_MUST_USE enum hspz_status hspz_counter_save(const struct hspz_filter *filter,
+                                                 const struct hspz_filter_stop *stop,
                                                  struct hspz_filter_image *out,
                                                  struct hspz_error *err);
 HSPZ_MUST_USE enum hspz_status hspz_counter_load(const struct hspz_filter_plan *plan,
                                                  const struct hspz_filter_image *image,
+                                                 const struct hspz_filter_stop *stop,
                                                  struct hspz_filter **out, struct hspz_error *err);

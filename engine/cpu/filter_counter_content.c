@@ -11,6 +11,7 @@
 struct joining {
     struct hspz_filter *to;
     const struct hspz_filter *f, *from;
+    const struct hspz_filter_stop *stop;
     bool good[HSPZ_COUNTER_SHARDS];
 };
 
@@ -21,7 +22,8 @@ join_shard(void *user, size_t shard)
     struct hspz_counter_shard *to = &j->to->shards[shard];
     const struct hspz_counter_shard *from = j->from != NULL ? &j->from->shards[shard] : NULL;
     const uint64_t places = from != NULL ? hspz_counter_shard_places(from) : 0;
-    bool good = hspz_counter_shard_copy(to, &j->f->shards[shard], &j->to->memory);
+    bool good = hspz_filter_stopped(j->stop, NULL) == HSPZ_OK &&
+                hspz_counter_shard_copy(to, &j->f->shards[shard], &j->to->memory);
     for (uint64_t i = 0; i < places && good; i++) {
         uint64_t x = 0;
         const uint64_t count = hspz_counter_shard_at(from, i, &x);
@@ -32,10 +34,10 @@ join_shard(void *user, size_t shard)
 
 /* HSPZ_E_OUT_OF_MEMORY: nothing was made. */
 static enum hspz_status
-join(const struct hspz_filter *f, const struct hspz_filter *from, struct hspz_filter **out,
-     struct hspz_error *err)
+join(const struct hspz_filter *f, const struct hspz_filter *from,
+     const struct hspz_filter_stop *stop, struct hspz_filter **out, struct hspz_error *err)
 {
-    struct joining j = {.to = hspz_counter_empty(&f->plan), .f = f, .from = from};
+    struct joining j = {.to = hspz_counter_empty(&f->plan), .f = f, .from = from, .stop = stop};
     struct hspz_pool *pool = NULL;
     const unsigned threads = f->plan.threads != 0 ? f->plan.threads : hspz_pool_processors();
     bool good = j.to != NULL && hspz_pool_create(threads, &pool) == HSPZ_OK;
@@ -48,7 +50,8 @@ join(const struct hspz_filter *f, const struct hspz_filter *from, struct hspz_fi
     }
     if (!good) {
         hspz_counter_destroy(&j.to);
-        return hspz_filter_no_memory(&f->plan, err);
+        const enum hspz_status stopped = hspz_filter_stopped(stop, err);
+        return stopped != HSPZ_OK ? stopped : hspz_filter_no_memory(&f->plan, err);
     }
     *out = j.to;
     return HSPZ_OK;
@@ -57,12 +60,12 @@ join(const struct hspz_filter *f, const struct hspz_filter *from, struct hspz_fi
 enum hspz_status
 hspz_counter_copy(const struct hspz_filter *f, struct hspz_filter **out, struct hspz_error *err)
 {
-    return join(f, NULL, out, err);
+    return join(f, NULL, NULL, out, err);
 }
 
 enum hspz_status
-hspz_counter_merge(struct hspz_filter *f, const struct hspz_filter *from, bool *full,
-                   struct hspz_error *err)
+hspz_counter_merge(struct hspz_filter *f, const struct hspz_filter *from,
+                   const struct hspz_filter_stop *stop, bool *full, struct hspz_error *err)
 {
     const struct hspz_filter_spec *a = &f->plan.spec, *b = &from->plan.spec;
     struct hspz_filter *made = NULL;
@@ -70,7 +73,7 @@ hspz_counter_merge(struct hspz_filter *f, const struct hspz_filter *from, bool *
     if (a->k != b->k || a->canonical != b->canonical || a->seed != b->seed) {
         return hspz_filter_differ(err);
     }
-    const enum hspz_status status = join(f, from, &made, err);
+    const enum hspz_status status = join(f, from, stop, &made, err);
     if (status != HSPZ_OK) {
         return status;
     }
@@ -120,8 +123,8 @@ hspz_counter_image_bytes(const struct hspz_filter *f)
 }
 
 enum hspz_status
-hspz_counter_save(const struct hspz_filter *f, struct hspz_filter_image *out,
-                  struct hspz_error *err)
+hspz_counter_save(const struct hspz_filter *f, const struct hspz_filter_stop *stop,
+                  struct hspz_filter_image *out, struct hspz_error *err)
 {
     struct hspz_filter_image image = {.total = sum_totals(f)};
     uint64_t entries[2];
@@ -137,6 +140,11 @@ hspz_counter_save(const struct hspz_filter *f, struct hspz_filter_image *out,
     }
     uint64_t *single = image.arrays[0], *pair = image.arrays[1];
     for (unsigned i = 0; i < HSPZ_COUNTER_SHARDS; i++) {
+        const enum hspz_status status = hspz_filter_stopped(stop, err);
+        if (status != HSPZ_OK) {
+            hspz_filter_image_fini(&image);
+            return status;
+        }
         const struct hspz_counter_shard *s = &f->shards[i];
         const uint64_t places = hspz_counter_shard_places(s), pairs = places - s->pair_slots;
         for (uint64_t place = 0; place < places; place++) {
@@ -175,7 +183,14 @@ load_key(struct hspz_filter *f, uint64_t key, uint64_t count, const char **why)
 }
 
 static bool
-load_keys(struct hspz_filter *f, const struct hspz_filter_image *image, const char **why)
+goes_on(uint64_t i, const struct hspz_filter_stop *stop)
+{
+    return i % HSPZ_FILTER_STOP_SLOTS != 0 || hspz_filter_stopped(stop, NULL) == HSPZ_OK;
+}
+
+static bool
+load_keys(struct hspz_filter *f, const struct hspz_filter_image *image,
+          const struct hspz_filter_stop *stop, const char **why)
 {
     const uint64_t *const singles = image->arrays[0], *const pairs = image->arrays[1];
     const uint64_t count[2] = {image->bytes[0] / SINGLE_BYTES, image->bytes[1] / PAIR_BYTES};
@@ -185,10 +200,10 @@ load_keys(struct hspz_filter *f, const struct hspz_filter_image *image, const ch
             hspz_counter_shard_reserve(&f->shards[i], count[1] / HSPZ_COUNTER_SHARDS, &f->memory);
     }
     for (uint64_t i = 0; i < count[0] && good; i++) {
-        good = load_key(f, singles[i], 1, why);
+        good = goes_on(i, stop) && load_key(f, singles[i], 1, why);
     }
     for (uint64_t i = 0; i < count[1] && good; i++) {
-        good = load_key(f, pairs[2 * i], pairs[2 * i + 1], why);
+        good = goes_on(i, stop) && load_key(f, pairs[2 * i], pairs[2 * i + 1], why);
     }
     return good;
 }
@@ -206,7 +221,8 @@ check_numbers(const struct hspz_filter *f, const struct hspz_filter_image *image
 
 enum hspz_status
 hspz_counter_load(const struct hspz_filter_plan *plan, const struct hspz_filter_image *image,
-                  struct hspz_filter **out, struct hspz_error *err)
+                  const struct hspz_filter_stop *stop, struct hspz_filter **out,
+                  struct hspz_error *err)
 {
     if (image->bytes[0] % SINGLE_BYTES != 0 || image->bytes[1] % PAIR_BYTES != 0 ||
         image->bytes[2] != 0) {
@@ -226,15 +242,17 @@ hspz_counter_load(const struct hspz_filter_plan *plan, const struct hspz_filter_
         good = hspz_counter_shard_init(&f->shards[i], f->key_bits, keys / HSPZ_COUNTER_SHARDS,
                                        &f->memory);
     }
-    good = good && load_keys(f, image, &why);
+    good = good && load_keys(f, image, stop, &why);
     if (good) {
         why = check_numbers(f, image);
         f->memory.limit = 0;
     }
     if (!good || why != NULL) {
         hspz_counter_destroy(&f);
-        return why != NULL ? hspz_filter_bad_image(plan, why, err)
-                           : hspz_filter_no_memory(&holds, err);
+        const enum hspz_status stopped = why == NULL ? hspz_filter_stopped(stop, err) : HSPZ_OK;
+        return stopped != HSPZ_OK ? stopped
+               : why != NULL      ? hspz_filter_bad_image(plan, why, err)
+                                  : hspz_filter_no_memory(&holds, err);
     }
     *out = f;
     return HSPZ_OK;

@@ -417,8 +417,10 @@ enumerate(const struct hspz_filter *f, uint64_t *cursor, struct hspz_filter_entr
 /* ---- merge, grow, copy ---- */
 
 /* Both filters' entries, in order, into `into`. */
-static bool
-merge_into(const struct hspz_filter *a, const struct hspz_filter *b, struct hspz_quotient *into)
+static enum hspz_status
+merge_into(const struct hspz_filter *a, const struct hspz_filter *b,
+           const struct hspz_filter_stop *stop, struct hspz_quotient *into, bool *fits,
+           struct hspz_error *err)
 {
     struct hspz_quotient_reader ra, rb;
     struct hspz_quotient_writer w;
@@ -427,7 +429,14 @@ merge_into(const struct hspz_filter *a, const struct hspz_filter *b, struct hspz
     hspz_quotient_read_begin(&rb, &b->slots);
     hspz_quotient_write_begin(&w, into);
     bool more_a = hspz_quotient_read(&ra, &ea), more_b = hspz_quotient_read(&rb, &eb);
-    while (more_a || more_b) {
+    *fits = false;
+    for (uint64_t n = 0; more_a || more_b; n++) {
+        if (n % HSPZ_FILTER_STOP_SLOTS == 0) {
+            const enum hspz_status status = hspz_filter_stopped(stop, err);
+            if (status != HSPZ_OK) {
+                return status;
+            }
+        }
         int order = more_a ? -1 : 1;
         if (more_a && more_b && ea.fingerprint != eb.fingerprint) {
             order = ea.fingerprint < eb.fingerprint ? -1 : 1;
@@ -439,17 +448,19 @@ merge_into(const struct hspz_filter *a, const struct hspz_filter *b, struct hspz
             e.count = is_set(a) ? 1 : add(ea.count, eb.count);
         }
         if (!hspz_quotient_write(&w, &e) || into->used > into->plan->full_slots) {
-            return false;
+            return HSPZ_OK;
         }
         more_a = order <= 0 ? hspz_quotient_read(&ra, &ea) : more_a;
         more_b = order >= 0 ? hspz_quotient_read(&rb, &eb) : more_b;
     }
     hspz_quotient_write_end(&w);
-    return true;
+    *fits = true;
+    return HSPZ_OK;
 }
 
 static enum hspz_status
-merge(struct hspz_filter *f, const struct hspz_filter *from, bool *full, struct hspz_error *err)
+merge(struct hspz_filter *f, const struct hspz_filter *from, const struct hspz_filter_stop *stop,
+      bool *full, struct hspz_error *err)
 {
     const struct hspz_filter_plan *a = &f->plan, *b = &from->plan;
     if (a->spec.kind != b->spec.kind || f->salt != from->salt ||
@@ -462,14 +473,18 @@ merge(struct hspz_filter *f, const struct hspz_filter *from, bool *full, struct 
     if (made.symbols == NULL) {
         return hspz_filter_no_memory(a, err);
     }
-    *full = !merge_into(f, from, &made);
-    if (!*full) {
+    bool fits;
+    const enum hspz_status status = merge_into(f, from, stop, &made, &fits, err);
+    if (status == HSPZ_OK) {
+        *full = !fits;
+    }
+    if (status == HSPZ_OK && fits) {
         const struct hspz_quotient old = f->slots;
         f->slots = made;
         made = old;
     }
     hspz_quotient_fini(&made);
-    return HSPZ_OK;
+    return status;
 }
 
 static enum hspz_status
@@ -522,7 +537,7 @@ copy(const struct hspz_filter *f, struct hspz_filter **out, struct hspz_error *e
     enum hspz_status status = create(&f->plan, &made, err);
     if (status == HSPZ_OK) {
         copy_slots(made, f->slots.symbols, f->slots.occupied, f->slots.runend);
-        status = hspz_quotient_adopt(&made->slots, err);
+        status = hspz_quotient_adopt(&made->slots, NULL, err);
     }
     if (status != HSPZ_OK) {
         destroy(&made);
@@ -533,17 +548,20 @@ copy(const struct hspz_filter *f, struct hspz_filter **out, struct hspz_error *e
 }
 
 static enum hspz_status
-save(const struct hspz_filter *f, struct hspz_filter_image *out, struct hspz_error *err)
+save(const struct hspz_filter *f, const struct hspz_filter_stop *stop,
+     struct hspz_filter_image *out, struct hspz_error *err)
 {
     const struct hspz_quotient *q = &f->slots;
     struct hspz_filter_image image = {.entries = q->entries, .total = q->total};
     enum hspz_status status =
-        hspz_filter_image_add(&image, 0, q->symbols, hspz_quotient_symbol_bytes(q), err);
+        hspz_filter_image_add(&image, 0, q->symbols, hspz_quotient_symbol_bytes(q), stop, err);
     if (status == HSPZ_OK) {
-        status = hspz_filter_image_add(&image, 1, q->occupied, hspz_quotient_mark_bytes(q), err);
+        status =
+            hspz_filter_image_add(&image, 1, q->occupied, hspz_quotient_mark_bytes(q), stop, err);
     }
     if (status == HSPZ_OK) {
-        status = hspz_filter_image_add(&image, 2, q->runend, hspz_quotient_mark_bytes(q), err);
+        status =
+            hspz_filter_image_add(&image, 2, q->runend, hspz_quotient_mark_bytes(q), stop, err);
     }
     if (status == HSPZ_OK) {
         *out = image;
@@ -553,7 +571,7 @@ save(const struct hspz_filter *f, struct hspz_filter_image *out, struct hspz_err
 
 static enum hspz_status
 load(const struct hspz_filter_plan *plan, const struct hspz_filter_image *image,
-     struct hspz_filter **out, struct hspz_error *err)
+     const struct hspz_filter_stop *stop, struct hspz_filter **out, struct hspz_error *err)
 {
     struct hspz_filter *f = NULL;
     enum hspz_status status = create(plan, &f, err);
@@ -566,7 +584,7 @@ load(const struct hspz_filter_plan *plan, const struct hspz_filter_image *image,
         status = hspz_filter_bad_image(plan, "its arrays are of other lengths", err);
     } else {
         copy_slots(f, image->arrays[0], image->arrays[1], image->arrays[2]);
-        status = hspz_quotient_adopt(&f->slots, err);
+        status = hspz_quotient_adopt(&f->slots, stop, err);
     }
     if (status != HSPZ_OK) {
         destroy(&f);

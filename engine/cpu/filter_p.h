@@ -29,7 +29,11 @@ void hspz_filter_call_yes(struct hspz_filter_call *call, size_t i);
 /* A copy of the bytes as array i; on failure the image is empty. */
 HSPZ_MUST_USE enum hspz_status hspz_filter_image_add(struct hspz_filter_image *image, int i,
                                                      const void *from, uint64_t bytes,
+                                                     const struct hspz_filter_stop *stop,
                                                      struct hspz_error *err);
+/* How much is done between two questions to a stop: bytes, and slots or entries. */
+#define HSPZ_FILTER_STOP_BYTES (UINT64_C(1) << 24)
+#define HSPZ_FILTER_STOP_SLOTS (UINT64_C(1) << 18)
 
 /* HSPZ_E_BAD_REQUEST for a value of more than value_bits, named. */
 HSPZ_MUST_USE enum hspz_status hspz_filter_check_values(const struct hspz_filter_plan *plan,

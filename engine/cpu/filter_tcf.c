@@ -376,12 +376,13 @@ copy(const struct hspz_filter *f, struct hspz_filter **out, struct hspz_error *e
 }
 
 static enum hspz_status
-save(const struct hspz_filter *f, struct hspz_filter_image *out, struct hspz_error *err)
+save(const struct hspz_filter *f, const struct hspz_filter_stop *stop,
+     struct hspz_filter_image *out, struct hspz_error *err)
 {
     struct hspz_filter_image image = {.entries = f->entries, .total = f->entries};
     enum hspz_status status = HSPZ_OK;
     for (int i = 0; i < HSPZ_FILTER_ARRAYS && status == HSPZ_OK; i++) {
-        status = hspz_filter_image_add(&image, i, f->arrays[i], f->layout.bytes[i], err);
+        status = hspz_filter_image_add(&image, i, f->arrays[i], f->layout.bytes[i], stop, err);
     }
     if (status == HSPZ_OK) {
         *out = image;
@@ -390,11 +391,18 @@ save(const struct hspz_filter *f, struct hspz_filter_image *out, struct hspz_err
 }
 
 /* Words of the backing table must be of blocks that were full, and the number of tags as said. */
-static const char *
-find_damage(const struct hspz_filter *f, uint64_t entries)
+static enum hspz_status
+find_damage(const struct hspz_filter *f, uint64_t entries, const struct hspz_filter_stop *stop,
+            const char **damage, struct hspz_error *err)
 {
     uint64_t tags = 0;
     for (uint64_t slot = 0; slot < f->plan.spec.slots; slot++) {
+        if (slot % HSPZ_FILTER_STOP_SLOTS == 0) {
+            const enum hspz_status status = hspz_filter_stopped(stop, err);
+            if (status != HSPZ_OK) {
+                return status;
+            }
+        }
         tags += tag_at(f, slot) >= HSPZ_TCF_TAGS;
     }
     for (uint64_t at = 0; at < f->plan.spare_slots; at++) {
@@ -406,19 +414,24 @@ find_damage(const struct hspz_filter *f, uint64_t entries)
         if (block >= f->plan.blocks || tag < HSPZ_TCF_TAGS ||
             (uint64_t)tag >> f->plan.spec.slot_bits != 0 ||
             hspz_tcf_other((uint32_t)block, tag, f->windows) < block) {
-            return "a word of the backing table is of no key";
+            *damage = "a word of the backing table is of no key";
+            return HSPZ_OK;
         }
         tags++;
     }
-    return tags == entries ? NULL : "it holds another number of tags";
+    *damage = tags == entries ? NULL : "it holds another number of tags";
+    return HSPZ_OK;
 }
 
 static enum hspz_status
 load(const struct hspz_filter_plan *plan, const struct hspz_filter_image *image,
-     struct hspz_filter **out, struct hspz_error *err)
+     const struct hspz_filter_stop *stop, struct hspz_filter **out, struct hspz_error *err)
 {
     struct hspz_filter *f = NULL;
-    const enum hspz_status status = create(plan, &f, err);
+    enum hspz_status status = hspz_filter_stopped(stop, err);
+    if (status == HSPZ_OK) {
+        status = create(plan, &f, err);
+    }
     if (status != HSPZ_OK) {
         return status;
     }
@@ -428,11 +441,14 @@ load(const struct hspz_filter_plan *plan, const struct hspz_filter_image *image,
             memcpy(f->arrays[i], image->arrays[i], image->bytes[i]);
         }
         f->entries = image->entries;
-        damage = find_damage(f, image->entries);
+        status = find_damage(f, image->entries, stop, &damage, err);
     }
-    if (damage != NULL) {
+    if (status == HSPZ_OK && damage != NULL) {
+        status = hspz_filter_bad_image(plan, damage, err);
+    }
+    if (status != HSPZ_OK) {
         destroy(&f);
-        return hspz_filter_bad_image(plan, damage, err);
+        return status;
     }
     *out = f;
     return HSPZ_OK;

@@ -295,8 +295,9 @@ hspz_quotient_write_end(struct hspz_quotient_writer *w)
 /* ---- from elsewhere ---- */
 
 /* Whether reading gives ascending entries, all of which the writer takes. */
-static bool
-rewrite(const struct hspz_quotient *q, struct hspz_quotient *again)
+static enum hspz_status
+rewrite(const struct hspz_quotient *q, const struct hspz_filter_stop *stop,
+        struct hspz_quotient *again, bool *good, struct hspz_error *err)
 {
     const unsigned v = q->plan->spec.value_bits;
     struct hspz_quotient_reader r;
@@ -304,31 +305,43 @@ rewrite(const struct hspz_quotient *q, struct hspz_quotient *again)
     hspz_quotient_write_begin(&w, again);
     hspz_quotient_read_begin(&r, q);
     struct hspz_filter_entry entry, last = {0};
-    while (hspz_quotient_read(&r, &entry)) {
+    *good = false;
+    for (uint64_t n = 0; hspz_quotient_read(&r, &entry); n++) {
+        const enum hspz_status status =
+            n % HSPZ_FILTER_STOP_SLOTS == 0 ? hspz_filter_stopped(stop, err) : HSPZ_OK;
+        if (status != HSPZ_OK) {
+            return status;
+        }
         const bool ascends = again->entries == 0 || entry.fingerprint > last.fingerprint ||
                              (entry.fingerprint == last.fingerprint && entry.value > last.value);
         const uint64_t remainder = entry.fingerprint - (r.quotient << q->plan->remainder_bits);
         if (!ascends || entry.value >> v != 0 || remainder >> q->plan->remainder_bits != 0 ||
             r.at > r.end || !hspz_quotient_write(&w, &entry)) {
-            return false;
+            return HSPZ_OK;
         }
         last = entry;
     }
     hspz_quotient_write_end(&w);
-    return true;
+    *good = true;
+    return HSPZ_OK;
 }
 
 enum hspz_status
-hspz_quotient_adopt(struct hspz_quotient *q, struct hspz_error *err)
+hspz_quotient_adopt(struct hspz_quotient *q, const struct hspz_filter_stop *stop,
+                    struct hspz_error *err)
 {
     struct hspz_quotient again;
     hspz_quotient_init(&again, q->plan);
     if (again.symbols == NULL) {
         return hspz_filter_no_memory(q->plan, err);
     }
-    enum hspz_status status = HSPZ_OK;
-    if (!rewrite(q, &again) ||
-        memcmp(again.symbols, q->symbols, hspz_quotient_symbol_bytes(q)) != 0 ||
+    bool good;
+    enum hspz_status status = rewrite(q, stop, &again, &good, err);
+    if (status != HSPZ_OK) {
+        hspz_quotient_fini(&again);
+        return status;
+    }
+    if (!good || memcmp(again.symbols, q->symbols, hspz_quotient_symbol_bytes(q)) != 0 ||
         memcmp(again.occupied, q->occupied, hspz_quotient_mark_bytes(q)) != 0 ||
         memcmp(again.runend, q->runend, hspz_quotient_mark_bytes(q)) != 0) {
         status = hspz_filter_bad_image(q->plan, "its slots are not as its entries ask", err);

@@ -61,4 +61,6 @@ void hspz_quotient_write_end(struct hspz_quotient_writer *w);
 
 /* After symbols and marks were filled from elsewhere: checks that they are what their entries ask
  * for (HSPZ_E_BAD_FILE), and makes the rest. */
-HSPZ_MUST_USE enum hspz_status hspz_quotient_adopt(struct hspz_quotient *q, struct hspz_error *err);
+HSPZ_MUST_USE enum hspz_status hspz_quotient_adopt(struct hspz_quotient *q,
+                                                   const struct hspz_filter_stop *stop,
+                                                   struct hspz_error *err);

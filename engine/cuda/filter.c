@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define MOVE_BYTES (UINT64_C(1) << 26) /* at a time, between the host and the device */
+
 const struct hspz_filter_ops *
 hspz_cuda_filter(enum hspz_filter_kind kind)
 {
@@ -235,8 +237,30 @@ hspz_cuda_filter_copy(const struct hspz_filter *f, struct hspz_filter **out, str
 }
 
 enum hspz_status
-hspz_cuda_filter_save(const struct hspz_filter *f, struct hspz_filter_image *out,
-                      struct hspz_error *err)
+hspz_cuda_filter_move(const struct hspz_filter *f, void *on_device, void *on_host, uint64_t bytes,
+                      bool down, const struct hspz_filter_stop *stop, struct hspz_error *err)
+{
+    enum hspz_status status = HSPZ_OK;
+    for (uint64_t at = 0; at < bytes && status == HSPZ_OK; at += MOVE_BYTES) {
+        const uint64_t piece = bytes - at < MOVE_BYTES ? bytes - at : MOVE_BYTES;
+        char *const here = (char *)on_host + at, *const there = (char *)on_device + at;
+        status = hspz_filter_stopped(stop, err);
+        if (status == HSPZ_OK) {
+            status = hspz_cuda_check(
+                down ? cudaMemcpyAsync(here, there, piece, cudaMemcpyDeviceToHost, f->stream)
+                     : cudaMemcpyAsync(there, here, piece, cudaMemcpyHostToDevice, f->stream),
+                f->device->label, "moving a filter", err);
+        }
+        if (status == HSPZ_OK) {
+            status = hspz_cuda_filter_wait(f, "moving a filter", err);
+        }
+    }
+    return status;
+}
+
+enum hspz_status
+hspz_cuda_filter_save(const struct hspz_filter *f, const struct hspz_filter_stop *stop,
+                      struct hspz_filter_image *out, struct hspz_error *err)
 {
     struct hspz_filter_image image = {0};
     struct hspz_cuda_filter_counts counts;
@@ -251,12 +275,8 @@ hspz_cuda_filter_save(const struct hspz_filter *f, struct hspz_filter_image *out
             break;
         }
         image.bytes[i] = f->bytes[i];
-        status = hspz_cuda_check(cudaMemcpyAsync(image.arrays[i], f->arrays[i].data, f->bytes[i],
-                                                 cudaMemcpyDeviceToHost, f->stream),
-                                 f->device->label, "downloading a filter", err);
-    }
-    if (status == HSPZ_OK) {
-        status = hspz_cuda_filter_wait(f, "downloading a filter", err);
+        status = hspz_cuda_filter_move(f, f->arrays[i].data, image.arrays[i], f->bytes[i], true,
+                                       stop, err);
     }
     if (status != HSPZ_OK) {
         (void)cudaStreamSynchronize(f->stream);
@@ -270,20 +290,16 @@ hspz_cuda_filter_save(const struct hspz_filter *f, struct hspz_filter_image *out
 }
 
 static enum hspz_status
-fill(struct hspz_filter *f, const struct hspz_filter_image *image, const char **damage,
-     struct hspz_error *err)
+fill(struct hspz_filter *f, const struct hspz_filter_image *image,
+     const struct hspz_filter_stop *stop, const char **damage, struct hspz_error *err)
 {
     const struct hspz_cuda_filter_counts counts = {.entries = image->entries,
                                                    .total = image->total};
-    cudaError_t error = cudaSuccess;
-    for (int i = 0; i < HSPZ_FILTER_ARRAYS && error == cudaSuccess; i++) {
-        if (f->bytes[i] > 0) {
-            error = cudaMemcpyAsync(f->arrays[i].data, image->arrays[i], f->bytes[i],
-                                    cudaMemcpyHostToDevice, f->stream);
-        }
+    enum hspz_status status = HSPZ_OK;
+    for (int i = 0; i < HSPZ_FILTER_ARRAYS && status == HSPZ_OK; i++) {
+        status = hspz_cuda_filter_move(f, f->arrays[i].data, image->arrays[i], f->bytes[i], false,
+                                       stop, err);
     }
-    const enum hspz_status status =
-        hspz_cuda_check(error, f->device->label, "uploading a filter", err);
     const enum hspz_status waited =
         hspz_cuda_filter_counts_set(f, &counts, status == HSPZ_OK ? err : NULL);
     if (status != HSPZ_OK || waited != HSPZ_OK) {
@@ -294,8 +310,8 @@ fill(struct hspz_filter *f, const struct hspz_filter_image *image, const char **
 
 enum hspz_status
 hspz_cuda_filter_load(const struct hspz_filter_plan *plan, const struct hspz_cuda_filter_kind *kind,
-                      const struct hspz_filter_image *image, struct hspz_filter **out,
-                      struct hspz_error *err)
+                      const struct hspz_filter_image *image, const struct hspz_filter_stop *stop,
+                      struct hspz_filter **out, struct hspz_error *err)
 {
     struct hspz_filter *f = NULL;
     enum hspz_status status = hspz_cuda_filter_make(plan, kind, &f, err);
@@ -309,7 +325,7 @@ hspz_cuda_filter_load(const struct hspz_filter_plan *plan, const struct hspz_cud
         }
     }
     if (damage == NULL) {
-        status = fill(f, image, &damage, err);
+        status = fill(f, image, stop, &damage, err);
     }
     if (status == HSPZ_OK && damage != NULL) {
         status = hspz_filter_bad_image(plan, damage, err);

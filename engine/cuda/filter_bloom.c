@@ -148,9 +148,9 @@ create(const struct hspz_filter_plan *plan, struct hspz_filter **out, struct hsp
 
 static enum hspz_status
 load(const struct hspz_filter_plan *plan, const struct hspz_filter_image *image,
-     struct hspz_filter **out, struct hspz_error *err)
+     const struct hspz_filter_stop *stop, struct hspz_filter **out, struct hspz_error *err)
 {
-    return hspz_cuda_filter_load(plan, &bloom_kind, image, out, err);
+    return hspz_cuda_filter_load(plan, &bloom_kind, image, stop, out, err);
 }
 
 /* Chunks by how many of their bits are set. */
@@ -191,7 +191,8 @@ stats(const struct hspz_filter *f, struct hspz_filter_stats *out)
 }
 
 static enum hspz_status
-merge(struct hspz_filter *f, const struct hspz_filter *from, bool *full, struct hspz_error *err)
+merge(struct hspz_filter *f, const struct hspz_filter *from, const struct hspz_filter_stop *stop,
+      bool *full, struct hspz_error *err)
 {
     *full = false;
     if (f->bytes[0] != from->bytes[0] || f->plan.spec.hashes != from->plan.spec.hashes ||
@@ -199,7 +200,10 @@ merge(struct hspz_filter *f, const struct hspz_filter *from, bool *full, struct 
         f->device != from->device) {
         return hspz_filter_differ(err);
     }
-    enum hspz_status status = hspz_cuda_device_use(f->device, err);
+    enum hspz_status status = hspz_filter_stopped(stop, err);
+    if (status == HSPZ_OK) {
+        status = hspz_cuda_device_use(f->device, err);
+    }
     if (status == HSPZ_OK) {
         const struct hspz_cuda_bloom to = view(f), other = view(from);
         status = hspz_cuda_check(hspz_cuda_launch_bloom_merge(&to, &other, f->stream),

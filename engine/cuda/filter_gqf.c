@@ -175,9 +175,9 @@ create(const struct hspz_filter_plan *plan, struct hspz_filter **out, struct hsp
 
 static enum hspz_status
 load(const struct hspz_filter_plan *plan, const struct hspz_filter_image *image,
-     struct hspz_filter **out, struct hspz_error *err)
+     const struct hspz_filter_stop *stop, struct hspz_filter **out, struct hspz_error *err)
 {
-    return hspz_gqf_load(plan, &kinds[plan->spec.kind], image, out, err);
+    return hspz_gqf_load(plan, &kinds[plan->spec.kind], image, stop, out, err);
 }
 
 static void

@@ -132,12 +132,15 @@ HSPZ_MUST_USE enum hspz_status hspz_gqf_enumerate(const struct hspz_filter *f, u
                                                   struct hspz_filter_entry *out, size_t capacity,
                                                   size_t *count, struct hspz_error *err);
 HSPZ_MUST_USE enum hspz_status hspz_gqf_merge(struct hspz_filter *f, const struct hspz_filter *from,
-                                              bool *full, struct hspz_error *err);
+                                              const struct hspz_filter_stop *stop, bool *full,
+                                              struct hspz_error *err);
 HSPZ_MUST_USE enum hspz_status hspz_gqf_grow(struct hspz_filter *f, uint64_t budget_bytes,
                                              struct hspz_error *err);
 HSPZ_MUST_USE enum hspz_status hspz_gqf_save(const struct hspz_filter *f,
+                                             const struct hspz_filter_stop *stop,
                                              struct hspz_filter_image *out, struct hspz_error *err);
 HSPZ_MUST_USE enum hspz_status hspz_gqf_load(const struct hspz_filter_plan *plan,
                                              const struct hspz_cuda_filter_kind *kind,
                                              const struct hspz_filter_image *image,
+                                             const struct hspz_filter_stop *stop,
                                              struct hspz_filter **out, struct hspz_error *err);

@@ -225,8 +225,8 @@ list_all(const struct hspz_filter *f, struct listing *l, struct hspz_error *err)
 }
 
 enum hspz_status
-hspz_gqf_merge(struct hspz_filter *f, const struct hspz_filter *from, bool *full,
-               struct hspz_error *err)
+hspz_gqf_merge(struct hspz_filter *f, const struct hspz_filter *from,
+               const struct hspz_filter_stop *stop, bool *full, struct hspz_error *err)
 {
     const struct hspz_filter_plan *a = &f->plan, *b = &from->plan;
     if (a->spec.kind != b->spec.kind || f->salt != from->salt || f->device != from->device ||
@@ -236,7 +236,13 @@ hspz_gqf_merge(struct hspz_filter *f, const struct hspz_filter *from, bool *full
     }
     struct listing l = {0};
     bool fits = false;
-    enum hspz_status status = list_all(from, &l, err);
+    enum hspz_status status = hspz_filter_stopped(stop, err);
+    if (status == HSPZ_OK) {
+        status = list_all(from, &l, err);
+    }
+    if (status == HSPZ_OK) {
+        status = hspz_filter_stopped(stop, err);
+    }
     if (status == HSPZ_OK) {
         const struct hspz_filter_plan plan = f->plan;
         status = merge_listing(f, &l, &plan, false, &fits, err);
@@ -303,22 +309,24 @@ copy_marks(uint64_t *marks, void *host, uint64_t bytes, bool down, cudaStream_t 
                : cudaMemcpyAsync(marks + 4 * blocks, last, rest, cudaMemcpyHostToDevice, stream);
 }
 
-static cudaError_t
+static enum hspz_status
 copy_image(const struct hspz_filter *f, void *const arrays[HSPZ_FILTER_ARRAYS],
-           const uint64_t bytes[HSPZ_FILTER_ARRAYS], bool down)
+           const uint64_t bytes[HSPZ_FILTER_ARRAYS], bool down, const struct hspz_filter_stop *stop,
+           struct hspz_error *err)
 {
     const struct hspz_cuda_quotient q = hspz_gqf_view(f);
-    cudaError_t error =
-        down ? cudaMemcpyAsync(arrays[0], q.symbols, bytes[0], cudaMemcpyDeviceToHost, f->stream)
-             : cudaMemcpyAsync(q.symbols, arrays[0], bytes[0], cudaMemcpyHostToDevice, f->stream);
-    for (unsigned i = 1; i < HSPZ_FILTER_ARRAYS && error == cudaSuccess; i++) {
-        error = copy_marks(q.marks + 2 * (i - 1), arrays[i], bytes[i], down, f->stream);
+    enum hspz_status status =
+        hspz_cuda_filter_move(f, q.symbols, arrays[0], bytes[0], down, stop, err);
+    for (unsigned i = 1; i < HSPZ_FILTER_ARRAYS && status == HSPZ_OK; i++) {
+        status =
+            check(f, copy_marks(q.marks + 2 * (i - 1), arrays[i], bytes[i], down, f->stream), err);
     }
-    return error;
+    return status;
 }
 
 enum hspz_status
-hspz_gqf_save(const struct hspz_filter *f, struct hspz_filter_image *out, struct hspz_error *err)
+hspz_gqf_save(const struct hspz_filter *f, const struct hspz_filter_stop *stop,
+              struct hspz_filter_image *out, struct hspz_error *err)
 {
     struct hspz_filter_image image = {0};
     struct hspz_gqf_numbers numbers;
@@ -331,7 +339,7 @@ hspz_gqf_save(const struct hspz_filter *f, struct hspz_filter_image *out, struct
         }
     }
     if (status == HSPZ_OK) {
-        status = check(f, copy_image(f, image.arrays, image.bytes, true), err);
+        status = copy_image(f, image.arrays, image.bytes, true, stop, err);
         const enum hspz_status waited =
             hspz_cuda_filter_wait(f, "downloading a filter", status == HSPZ_OK ? err : NULL);
         status = status != HSPZ_OK ? status : waited;
@@ -377,7 +385,8 @@ find_offsets(const struct hspz_filter_plan *plan, const struct hspz_filter_image
 
 static enum hspz_status
 fill(struct hspz_filter *f, const struct hspz_filter_image *image,
-     const struct hspz_filter_stats *stats, struct hspz_error *err)
+     const struct hspz_filter_stats *stats, const struct hspz_filter_stop *stop,
+     struct hspz_error *err)
 {
     const struct hspz_cuda_quotient q = hspz_gqf_view(f);
     const uint64_t bytes = hspz_cuda_quotient_blocks(q.slots) * sizeof(uint16_t);
@@ -388,12 +397,14 @@ fill(struct hspz_filter *f, const struct hspz_filter_image *image,
         return hspz_filter_no_memory(&f->plan, err);
     }
     find_offsets(&f->plan, image, offsets);
-    cudaError_t error = copy_image(f, image->arrays, image->bytes, false);
-    if (error == cudaSuccess) {
+    const enum hspz_status copied = copy_image(f, image->arrays, image->bytes, false, stop, err);
+    cudaError_t error = cudaSuccess;
+    if (copied == HSPZ_OK) {
         error = cudaMemcpyAsync(q.offsets, offsets, bytes, cudaMemcpyHostToDevice, f->stream);
     }
     const enum hspz_status status =
-        hspz_cuda_check(error, f->device->label, "uploading a filter", err);
+        copied != HSPZ_OK ? copied
+                          : hspz_cuda_check(error, f->device->label, "uploading a filter", err);
     const enum hspz_status waited =
         hspz_cuda_filter_counts_set(f, &counts, status == HSPZ_OK ? err : NULL);
     free(offsets);
@@ -402,14 +413,14 @@ fill(struct hspz_filter *f, const struct hspz_filter_image *image,
 
 enum hspz_status
 hspz_gqf_load(const struct hspz_filter_plan *plan, const struct hspz_cuda_filter_kind *kind,
-              const struct hspz_filter_image *image, struct hspz_filter **out,
-              struct hspz_error *err)
+              const struct hspz_filter_image *image, const struct hspz_filter_stop *stop,
+              struct hspz_filter **out, struct hspz_error *err)
 {
     /* The CPU's filter checks every slot of it. */
     const struct hspz_filter_ops *cpu = hspz_cpu_filter(plan->spec.kind);
     struct hspz_filter *checked = NULL, *f = NULL;
     struct hspz_filter_stats stats;
-    enum hspz_status status = cpu->load(plan, image, &checked, err);
+    enum hspz_status status = cpu->load(plan, image, stop, &checked, err);
     if (status != HSPZ_OK) {
         return status;
     }
@@ -417,7 +428,7 @@ hspz_gqf_load(const struct hspz_filter_plan *plan, const struct hspz_cuda_filter
     cpu->destroy(&checked);
     status = hspz_cuda_filter_make(plan, kind, &f, err);
     if (status == HSPZ_OK) {
-        status = fill(f, image, &stats, err);
+        status = fill(f, image, &stats, stop, err);
     }
     if (status != HSPZ_OK) {
         hspz_cuda_filter_destroy(&f);

@@ -108,12 +108,18 @@ HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_copy(const struct hspz_filter *f
                                                      struct hspz_filter **out,
                                                      struct hspz_error *err);
 HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_save(const struct hspz_filter *f,
+                                                     const struct hspz_filter_stop *stop,
                                                      struct hspz_filter_image *out,
                                                      struct hspz_error *err);
-HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_load(const struct hspz_filter_plan *plan,
-                                                     const struct hspz_cuda_filter_kind *kind,
-                                                     const struct hspz_filter_image *image,
-                                                     struct hspz_filter **out,
+HSPZ_MUST_USE enum hspz_status
+hspz_cuda_filter_load(const struct hspz_filter_plan *plan, const struct hspz_cuda_filter_kind *kind,
+                      const struct hspz_filter_image *image, const struct hspz_filter_stop *stop,
+                      struct hspz_filter **out, struct hspz_error *err);
+/* Bytes of the device to the host (`down`) or from there, on the filter's stream; waits now and
+ * then. */
+HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_move(const struct hspz_filter *f, void *on_device,
+                                                     void *on_host, uint64_t bytes, bool down,
+                                                     const struct hspz_filter_stop *stop,
                                                      struct hspz_error *err);
 
 /* Memory of so many bytes, zeroed on the stream when it is new. */

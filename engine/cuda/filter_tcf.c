@@ -222,9 +222,9 @@ create(const struct hspz_filter_plan *plan, struct hspz_filter **out, struct hsp
 
 static enum hspz_status
 load(const struct hspz_filter_plan *plan, const struct hspz_filter_image *image,
-     struct hspz_filter **out, struct hspz_error *err)
+     const struct hspz_filter_stop *stop, struct hspz_filter **out, struct hspz_error *err)
 {
-    return hspz_cuda_filter_load(plan, &tcf_kind, image, out, err);
+    return hspz_cuda_filter_load(plan, &tcf_kind, image, stop, out, err);
 }
 
 static void

@@ -306,7 +306,7 @@ test_merging_counts_what_both_counted(void **state)
         two_counters(f, keys, n, k);
         bool full = true;
         assert_int_equal(ops()->copy(f[0], &copy, NULL), HSPZ_OK);
-        assert_int_equal(ops()->merge(f[0], f[1], &full, NULL), HSPZ_OK);
+        assert_int_equal(ops()->merge(f[0], f[1], NULL, &full, NULL), HSPZ_OK);
         assert_false(full);
         check_counts(f[0], keys, n);
         check_counts(f[1], keys + n / 2, n - n / 2);
@@ -335,7 +335,7 @@ test_counters_that_differ_are_not_merged(void **state)
     for (size_t i = 1; i < sizeof(specs) / sizeof(specs[0]); i++) {
         struct hspz_filter *other = create(specs[i], 1);
         bool full;
-        assert_int_equal(ops()->merge(f, other, &full, NULL), HSPZ_E_BAD_REQUEST);
+        assert_int_equal(ops()->merge(f, other, NULL, &full, NULL), HSPZ_E_BAD_REQUEST);
         ops()->destroy(&other);
     }
     ops()->destroy(&f);
@@ -346,11 +346,11 @@ read_back(const char *path, struct hspz_filter **out, struct hspz_error *err)
 {
     struct hspz_filter_plan plan;
     struct hspz_filter_image image;
-    const enum hspz_status status = hspz_filter_read(path, 1 << 21, &plan, &image, err);
+    const enum hspz_status status = hspz_filter_read(path, 1 << 21, NULL, &plan, &image, err);
     if (status != HSPZ_OK) {
         return status;
     }
-    const enum hspz_status loaded = ops()->load(&plan, &image, out, err);
+    const enum hspz_status loaded = ops()->load(&plan, &image, NULL, out, err);
     if (loaded == HSPZ_OK) {
         struct hspz_filter_stats stats;
         ops()->stats(*out, &stats);
@@ -384,11 +384,11 @@ test_files_give_the_counter_again_and_damage_is_refused(void **state)
         uint64_t *keys = random_keys(&random, n, ks[i]);
         struct hspz_filter *f[2], *again = NULL;
         two_counters(f, keys, n, ks[i]);
-        assert_int_equal(hspz_filter_write(ops(), f[0], path, &err), HSPZ_OK);
+        assert_int_equal(hspz_filter_write(ops(), f[0], path, NULL, &err), HSPZ_OK);
         assert_int_equal(read_back(path, &again, &err), HSPZ_OK);
         check_counts(again, keys, n / 2);
         bool full;
-        assert_int_equal(ops()->merge(again, f[1], &full, NULL), HSPZ_OK);
+        assert_int_equal(ops()->merge(again, f[1], NULL, &full, NULL), HSPZ_OK);
         check_counts(again, keys, n);
         ops()->destroy(&again);
         struct hspz_filter_plan plan;
@@ -452,22 +452,22 @@ test_images_that_no_counter_has_are_refused(void **state)
         const struct hspz_filter_spec spec = {.kind = HSPZ_FILTER_COUNTER, .slots = 1, .k = 21};
         assert_int_equal(hspz_filter_plan(&spec, 0, &plan, NULL), HSPZ_OK);
         if (c == sizeof(cases) / sizeof(cases[0])) {
-            assert_int_equal(ops()->load(&plan, &image, &f, &err), HSPZ_OK);
+            assert_int_equal(ops()->load(&plan, &image, NULL, &f, &err), HSPZ_OK);
             assert_int_equal(count_of(f, 12), 1);
             assert_int_equal(count_of(f, 20), 5);
             ops()->destroy(&f);
             image.entries = 4;
-            assert_int_equal(ops()->load(&plan, &image, &f, &err), HSPZ_E_BAD_FILE);
+            assert_int_equal(ops()->load(&plan, &image, NULL, &f, &err), HSPZ_E_BAD_FILE);
             image.entries = 5;
             image.bytes[1] -= 8;
-            assert_int_equal(ops()->load(&plan, &image, &f, &err), HSPZ_E_BAD_FILE);
+            assert_int_equal(ops()->load(&plan, &image, NULL, &f, &err), HSPZ_E_BAD_FILE);
             continue;
         }
         (cases[c].array == 0 ? singles : pairs)[cases[c].at] = cases[c].value;
         if (cases[c].at == 1 && cases[c].array == 1) {
             pairs[3] = 2; /* no sum that stays at the largest */
         }
-        assert_int_equal(ops()->load(&plan, &image, &f, &err), HSPZ_E_BAD_FILE);
+        assert_int_equal(ops()->load(&plan, &image, NULL, &f, &err), HSPZ_E_BAD_FILE);
         if (strstr(err.text, cases[c].why) == NULL) {
             fail_msg("case %zu: %s", c, err.text);
         }
@@ -606,11 +606,11 @@ test_every_allocation_of_a_merge_or_file_may_fail(void **state)
         failing_malloc_arm(nth);
         enum hspz_status status = ops()->copy(f[0], &copy, NULL);
         if (status == HSPZ_OK) {
-            status = ops()->merge(copy, f[1], &full, NULL);
+            status = ops()->merge(copy, f[1], NULL, &full, NULL);
             merged = status == HSPZ_OK;
         }
         if (status == HSPZ_OK) {
-            status = hspz_filter_write(ops(), copy, path, NULL);
+            status = hspz_filter_write(ops(), copy, path, NULL, NULL);
         }
         if (status == HSPZ_OK) {
             status = read_back(path, &again, NULL);

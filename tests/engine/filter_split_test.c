@@ -281,7 +281,7 @@ test_merging_and_growing_are_those_of_the_whole(void **state)
                     .op = HSPZ_FILTER_INSERT, .keys = keys + 300, .count = MOST - 300},
                 &said);
             bool full = true;
-            assert_int_equal(a[i].ops->merge(a[i].filter, b[i].filter, &full, NULL), HSPZ_OK);
+            assert_int_equal(a[i].ops->merge(a[i].filter, b[i].filter, NULL, &full, NULL), HSPZ_OK);
             assert_false(full);
         }
         check_same_entries(&a[0], &a[1], 500);
@@ -293,9 +293,9 @@ test_merging_and_growing_are_those_of_the_whole(void **state)
             check_same_entries(&a[0], &a[1], 500);
         }
         bool full;
-        assert_int_equal(a[1].ops->merge(a[1].filter, b[1].filter, &full, NULL), HSPZ_OK);
+        assert_int_equal(a[1].ops->merge(a[1].filter, b[1].filter, NULL, &full, NULL), HSPZ_OK);
         struct subject other = make(quotients[s], 2);
-        assert_int_equal(a[1].ops->merge(a[1].filter, other.filter, &full, NULL),
+        assert_int_equal(a[1].ops->merge(a[1].filter, other.filter, NULL, &full, NULL),
                          HSPZ_E_BAD_REQUEST);
         end(&other);
         for (int i = 0; i < 2; i++) {
@@ -325,7 +325,7 @@ test_a_merge_that_does_not_fit_changes_nothing(void **state)
     ask(&b, (struct hspz_filter_call){.op = HSPZ_FILTER_INSERT, .keys = keys + 120, .count = 80},
         &said);
     bool full = false;
-    assert_int_equal(a.ops->merge(a.filter, b.filter, &full, NULL), HSPZ_OK);
+    assert_int_equal(a.ops->merge(a.filter, b.filter, NULL, &full, NULL), HSPZ_OK);
     assert_true(full);
     check_same_entries(&a, &before, 80);
     end(&a);
@@ -362,10 +362,10 @@ static enum hspz_status
 read_back(const char *path, struct subject *out)
 {
     struct hspz_filter_image image;
-    enum hspz_status status = hspz_filter_read(path, 1 << 20, &out->plan, &image, NULL);
+    enum hspz_status status = hspz_filter_read(path, 1 << 20, NULL, &out->plan, &image, NULL);
     if (status == HSPZ_OK) {
         out->ops = hspz_filter_ops_of(&out->plan, hspz_cpu_filter(out->plan.spec.kind));
-        status = out->ops->load(&out->plan, &image, &out->filter, NULL);
+        status = out->ops->load(&out->plan, &image, NULL, &out->filter, NULL);
         hspz_filter_image_fini(&image);
     }
     return status;
@@ -395,11 +395,11 @@ test_files_give_it_again_and_damage_is_refused(void **state)
         spec.slots = spec.slots != 0 ? 256 : 0;
         spec.capacity = spec.capacity != 0 ? 60 : 0;
         struct subject f = filled(spec, 4), again = {0}, none = {0};
-        assert_int_equal(hspz_filter_write(f.ops, f.filter, path, NULL), HSPZ_OK);
+        assert_int_equal(hspz_filter_write(f.ops, f.filter, path, NULL, NULL), HSPZ_OK);
         assert_int_equal(read_back(path, &again), HSPZ_OK);
         struct hspz_filter_image images[2];
-        assert_int_equal(f.ops->save(f.filter, &images[0], NULL), HSPZ_OK);
-        assert_int_equal(again.ops->save(again.filter, &images[1], NULL), HSPZ_OK);
+        assert_int_equal(f.ops->save(f.filter, NULL, &images[0], NULL), HSPZ_OK);
+        assert_int_equal(again.ops->save(again.filter, NULL, &images[1], NULL), HSPZ_OK);
         assert_int_equal(images[0].entries, images[1].entries);
         assert_true(images[0].entries >= 58);
         for (int i = 0; i < HSPZ_FILTER_ARRAYS; i++) {
@@ -410,11 +410,11 @@ test_files_give_it_again_and_damage_is_refused(void **state)
         images[1].entries++;
         ((uint64_t *)(void *)((char *)images[1].arrays[0] + images[1].bytes[0]))[-2]++;
         const enum hspz_status status =
-            again.ops->load(&again.plan, &images[1], &none.filter, NULL);
+            again.ops->load(&again.plan, &images[1], NULL, &none.filter, NULL);
         assert_int_equal(status, spec.kind == HSPZ_FILTER_TCF ? HSPZ_E_BAD_FILE : HSPZ_OK);
         again.ops->destroy(&none.filter);
         images[1].bytes[0] -= 8;
-        assert_int_equal(again.ops->load(&again.plan, &images[1], &none.filter, NULL),
+        assert_int_equal(again.ops->load(&again.plan, &images[1], NULL, &none.filter, NULL),
                          HSPZ_E_BAD_FILE);
         hspz_filter_image_fini(&images[0]);
         hspz_filter_image_fini(&images[1]);
@@ -455,16 +455,16 @@ test_every_allocation_may_fail(void **state)
                 status = f.ops->run(made, &call, NULL);
             }
             if (status == HSPZ_OK) {
-                status = f.ops->merge(made, other.filter, &full, NULL);
+                status = f.ops->merge(made, other.filter, NULL, &full, NULL);
             }
             if (status == HSPZ_OK && spec.slot_bits < 64) {
                 status = f.ops->grow(made, 0, NULL);
             }
             if (status == HSPZ_OK) {
-                status = f.ops->save(made, &image, NULL);
+                status = f.ops->save(made, NULL, &image, NULL);
             }
             if (status == HSPZ_OK) {
-                status = f.ops->load(f.ops->plan(made), &image, &loaded, NULL);
+                status = f.ops->load(f.ops->plan(made), &image, NULL, &loaded, NULL);
             }
             done = status == HSPZ_OK;
             (void)failing_malloc_disarm();

@@ -775,14 +775,14 @@ test_merging_and_growing_keep_every_count(void **state)
         run(kind, b, call);
         bool full = false;
         if (ops->grow != NULL) {
-            assert_int_equal(ops->merge(a, b, &full, NULL), HSPZ_OK);
+            assert_int_equal(ops->merge(a, b, NULL, &full, NULL), HSPZ_OK);
             if (kind == HSPZ_FILTER_GQF) { /* counts of 2 take two slots: more than there are */
                 assert_true(full);
             }
             assert_int_equal(ops->grow(a, 0, NULL), HSPZ_OK);
             assert_int_equal(ops->plan(a)->spec.slots, 4096);
         }
-        assert_int_equal(ops->merge(a, b, &full, NULL), HSPZ_OK);
+        assert_int_equal(ops->merge(a, b, NULL, &full, NULL), HSPZ_OK);
         assert_false(full);
         for (int i = 0; i < 2 * N; i++) {
             assert_true(one(kind, a, HSPZ_FILTER_QUERY, keys[i]));
@@ -795,7 +795,7 @@ test_merging_and_growing_keep_every_count(void **state)
         struct hspz_filter_spec other = specs[s];
         other.seed = 1;
         struct hspz_filter *c = create(other);
-        assert_int_equal(ops->merge(a, c, &full, NULL), HSPZ_E_BAD_REQUEST);
+        assert_int_equal(ops->merge(a, c, NULL, &full, NULL), HSPZ_E_BAD_REQUEST);
         destroy(kind, &a);
         destroy(kind, &b);
         destroy(kind, &c);
@@ -823,9 +823,9 @@ read_back(const char *path, struct hspz_filter **out)
     struct hspz_filter_plan p;
     struct hspz_filter_image image;
     struct hspz_error err = {0};
-    enum hspz_status status = hspz_filter_read(path, 1 << 20, &p, &image, &err);
+    enum hspz_status status = hspz_filter_read(path, 1 << 20, NULL, &p, &image, &err);
     if (status == HSPZ_OK) {
-        status = hspz_cpu_filter(p.spec.kind)->load(&p, &image, out, &err);
+        status = hspz_cpu_filter(p.spec.kind)->load(&p, &image, NULL, out, &err);
         hspz_filter_image_fini(&image);
     }
     return status;
@@ -863,7 +863,7 @@ test_files_give_the_filter_again_and_damage_is_refused(void **state)
             assert_true(stats_of(spec.kind, f).rate == rate);
             assert_true(ops->plan(f)->expected_rate > rate);
         }
-        assert_int_equal(hspz_filter_write(ops, f, path, NULL), HSPZ_OK);
+        assert_int_equal(hspz_filter_write(ops, f, path, NULL, NULL), HSPZ_OK);
         assert_int_equal(read_back(path, &again), HSPZ_OK);
         assert_int_equal(ops->copy(f, &copy, NULL), HSPZ_OK);
         struct hspz_filter *twins[] = {again, copy};
@@ -921,7 +921,7 @@ test_images_that_no_filter_has_send_nothing_astray(void **state)
         uint64_t keys[40];
         struct hspz_filter *f = filled(&spec, keys, 40), *again = NULL;
         struct hspz_filter_image image;
-        assert_int_equal(ops->save(f, &image, NULL), HSPZ_OK);
+        assert_int_equal(ops->save(f, NULL, &image, NULL), HSPZ_OK);
         for (int n = 0; n < 1 + round % 3; n++) {
             const int a = (int)(test_random(&random) % HSPZ_FILTER_ARRAYS);
             if (image.bytes[a] > 0) {
@@ -929,7 +929,7 @@ test_images_that_no_filter_has_send_nothing_astray(void **state)
                     (uint8_t)(1u << test_random(&random) % 8);
             }
         }
-        if (ops->load(ops->plan(f), &image, &again, NULL) == HSPZ_OK) {
+        if (ops->load(ops->plan(f), &image, NULL, &again, NULL) == HSPZ_OK) {
             for (int i = 0; i < 40; i++) {
                 (void)one(spec.kind, again, HSPZ_FILTER_QUERY, keys[i]);
                 (void)one(spec.kind, again, HSPZ_FILTER_INSERT, keys[i] + 1);
@@ -973,13 +973,13 @@ test_every_allocation_may_fail(void **state)
                 status = ops->copy(f, &copy, NULL);
             }
             if (status == HSPZ_OK && ops->merge != NULL) {
-                status = ops->merge(f, copy, &full, NULL);
+                status = ops->merge(f, copy, NULL, &full, NULL);
             }
             if (status == HSPZ_OK && ops->grow != NULL && spec.slot_bits < 64) {
                 status = ops->grow(f, 0, NULL);
             }
             if (status == HSPZ_OK) {
-                status = hspz_filter_write(ops, f, path, NULL);
+                status = hspz_filter_write(ops, f, path, NULL, NULL);
             }
             if (status == HSPZ_OK) {
                 status = read_back(path, &again);

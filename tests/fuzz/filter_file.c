@@ -77,13 +77,13 @@ read_file(int fd, const uint8_t *data, size_t size)
     struct hspz_filter_plan plan;
     struct hspz_filter_image image;
     struct hspz_error err = {0};
-    if (hspz_filter_read(path, BUDGET, &plan, &image, &err) != HSPZ_OK) {
+    if (hspz_filter_read(path, BUDGET, NULL, &plan, &image, &err) != HSPZ_OK) {
         HSPZ_REQUIRE(err.text[0] != '\0');
         return;
     }
     const struct hspz_filter_ops *ops = hspz_filter_ops_of(&plan, hspz_cpu_filter(plan.spec.kind));
     struct hspz_filter *filter = NULL;
-    if (ops->load(&plan, &image, &filter, &err) == HSPZ_OK) {
+    if (ops->load(&plan, &image, NULL, &filter, &err) == HSPZ_OK) {
         work_with(ops, filter);
         ops->destroy(&filter);
     }

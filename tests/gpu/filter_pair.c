@@ -87,7 +87,7 @@ check_images(struct pair *pair)
 {
     struct hspz_filter_image image[2];
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(pair->ops[i]->save(pair->filter[i], &image[i], NULL), HSPZ_OK);
+        assert_int_equal(pair->ops[i]->save(pair->filter[i], NULL, &image[i], NULL), HSPZ_OK);
     }
     assert_int_equal(image[0].entries, image[1].entries);
     assert_int_equal(image[0].total, image[1].total);

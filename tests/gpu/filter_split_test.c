@@ -169,9 +169,9 @@ test_parts_are_kept_as_one_filter(void **state)
         run_both(&b, &second, answers);
         free_answers(answers);
         size_t in = N;
-        if (a.ops[0]->merge(a.filter[0], b.filter[0], &(bool){false}, NULL) == HSPZ_OK) {
+        if (a.ops[0]->merge(a.filter[0], b.filter[0], NULL, &(bool){false}, NULL) == HSPZ_OK) {
             bool full = true;
-            assert_int_equal(a.ops[1]->merge(a.filter[1], b.filter[1], &full, NULL), HSPZ_OK);
+            assert_int_equal(a.ops[1]->merge(a.filter[1], b.filter[1], NULL, &full, NULL), HSPZ_OK);
             assert_false(full);
             in = 2 * N;
         } else {
@@ -187,8 +187,8 @@ test_parts_are_kept_as_one_filter(void **state)
             struct hspz_filter *other = NULL;
             const struct hspz_filter_ops *ops = hspz_filter_ops_of(
                 &plan, i == 0 ? hspz_cpu_filter(plan.spec.kind) : hspz_cuda_filter(plan.spec.kind));
-            assert_int_equal(a.ops[i]->save(a.filter[i], &image, NULL), HSPZ_OK);
-            assert_int_equal(ops->load(&plan, &image, &other, NULL), HSPZ_OK);
+            assert_int_equal(a.ops[i]->save(a.filter[i], NULL, &image, NULL), HSPZ_OK);
+            assert_int_equal(ops->load(&plan, &image, NULL, &other, NULL), HSPZ_OK);
             hspz_filter_image_fini(&image);
             struct hspz_filter_call query = {.op = HSPZ_FILTER_QUERY, .keys = keys, .count = in};
             assert_int_equal(ops->run(other, &query, NULL), HSPZ_OK);

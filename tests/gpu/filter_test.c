@@ -156,7 +156,7 @@ test_bloom_filters_take_absent_keys_and_merge(void **state)
         free_answers(answers);
         for (int i = 0; i < 2; i++) {
             bool full = true;
-            assert_int_equal(one.ops[i]->merge(one.filter[i], other.filter[i], &full, NULL),
+            assert_int_equal(one.ops[i]->merge(one.filter[i], other.filter[i], NULL, &full, NULL),
                              HSPZ_OK);
             assert_false(full);
         }
@@ -703,10 +703,11 @@ test_files_are_of_both_engines(void **state)
             struct hspz_filter_image image;
             struct hspz_filter *loaded = NULL;
             struct hspz_error err = {0};
-            assert_int_equal(hspz_filter_write(pair.ops[i], pair.filter[i], path, &err), HSPZ_OK);
-            assert_int_equal(hspz_filter_read(path, 0, &plan, &image, &err), HSPZ_OK);
+            assert_int_equal(hspz_filter_write(pair.ops[i], pair.filter[i], path, NULL, &err),
+                             HSPZ_OK);
+            assert_int_equal(hspz_filter_read(path, 0, NULL, &plan, &image, &err), HSPZ_OK);
             plan.device = pair.plan.device;
-            if (pair.ops[1 - i]->load(&plan, &image, &loaded, &err) != HSPZ_OK) {
+            if (pair.ops[1 - i]->load(&plan, &image, NULL, &loaded, &err) != HSPZ_OK) {
                 fail_msg("%s", err.text);
             }
             struct hspz_filter_call call = {.op = HSPZ_FILTER_QUERY, .keys = keys, .count = 4000};
@@ -718,7 +719,8 @@ test_files_are_of_both_engines(void **state)
             /* An array that is shorter than the plan says is refused. */
             struct hspz_filter *none = NULL;
             image.bytes[0]--;
-            assert_int_equal(pair.ops[1 - i]->load(&plan, &image, &none, &err), HSPZ_E_BAD_FILE);
+            assert_int_equal(pair.ops[1 - i]->load(&plan, &image, NULL, &none, &err),
+                             HSPZ_E_BAD_FILE);
             assert_null(none);
             image.bytes[0]++;
             pair.ops[1 - i]->destroy(&loaded);

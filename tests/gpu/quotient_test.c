@@ -387,7 +387,7 @@ test_entries_are_listed_merged_and_grown_as_on_the_cpu(void **state)
         }
         for (int i = 0; i < 2; i++) {
             bool full = true;
-            assert_int_equal(one.ops[i]->merge(one.filter[i], other.filter[i], &full, NULL),
+            assert_int_equal(one.ops[i]->merge(one.filter[i], other.filter[i], NULL, &full, NULL),
                              HSPZ_OK);
             assert_false(full);
         }
@@ -446,7 +446,8 @@ test_content_that_does_not_fit_changes_nothing(void **state)
     run_equal(&other, &call);
     for (int i = 0; i < 2; i++) {
         bool full = false;
-        assert_int_equal(one.ops[i]->merge(one.filter[i], other.filter[i], &full, NULL), HSPZ_OK);
+        assert_int_equal(one.ops[i]->merge(one.filter[i], other.filter[i], NULL, &full, NULL),
+                         HSPZ_OK);
         assert_true(full);
     }
     check_images(&one);
@@ -474,9 +475,10 @@ test_images_are_of_both_engines_and_checked(void **state)
         struct hspz_filter_call call = {.op = HSPZ_FILTER_INSERT, .keys = keys, .count = count};
         run_equal(&pair, &call);
         struct hspz_filter_image image;
-        assert_int_equal(pair.ops[1]->save(pair.filter[1], &image, NULL), HSPZ_OK);
+        assert_int_equal(pair.ops[1]->save(pair.filter[1], NULL, &image, NULL), HSPZ_OK);
         pair.ops[0]->destroy(&pair.filter[0]);
-        assert_int_equal(pair.ops[0]->load(&pair.plan, &image, &pair.filter[0], NULL), HSPZ_OK);
+        assert_int_equal(pair.ops[0]->load(&pair.plan, &image, NULL, &pair.filter[0], NULL),
+                         HSPZ_OK);
         check_images(&pair);
         check_stats(&pair);
         call.op = HSPZ_FILTER_QUERY;
@@ -487,7 +489,7 @@ test_images_are_of_both_engines_and_checked(void **state)
         check_images(&pair);
         struct hspz_filter *none = NULL;
         ((uint8_t *)image.arrays[2])[count / 16] ^= 4;
-        assert_int_equal(pair.ops[0]->load(&pair.plan, &image, &none, NULL), HSPZ_E_BAD_FILE);
+        assert_int_equal(pair.ops[0]->load(&pair.plan, &image, NULL, &none, NULL), HSPZ_E_BAD_FILE);
         assert_null(none);
         hspz_filter_image_fini(&image);
         free(keys);

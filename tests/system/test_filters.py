@@ -648,6 +648,35 @@ class TurnTest(FilterTest):
                 self.assertTrue(poll(lambda: other.call("stats")["memory"]["ingest_bytes"] == 0))
             daemon.stop()
 
+    def test_whole_filters_are_let_go_midway(self):
+        daemon = self.daemon("--filter-dir", self.folder)
+        with daemon.peer() as peer:
+            for name, first in (("a", 0), ("b", 1000000)):
+                peer.call("filter.create", filter=name, kind="gqf", slots=1 << 22)
+                self.ask(peer, "insert", name, range(first, first + 1500000), answer="none")
+            before = peer.call("filter.stats", filter="a")["entries"]
+            for method, more in (("merge", {"from": "b"}), ("save", {})):
+                code = None
+                for _ in range(20):
+                    number = peer.request("filter." + method, dict(more, filter="a"))
+                    peer.request("cancel", job=number)
+                    answers = {}
+                    while len(answers) < 2:
+                        _, answered, error, _ = peer.receive()
+                        answers[answered] = error
+                    code = answers[number] and answers[number]["code"]
+                    if code:
+                        break
+                self.assertEqual(code, "cancelled", method)
+            self.assertGreaterEqual(peer.call("filter.stats", filter="a")["entries"], before)
+            # One that goes away leaves no work behind, and the filter is as free as before.
+            with daemon.peer() as other:
+                other.request("filter.merge", {"filter": "a", "from": "b"})
+            self.assertTrue(poll(lambda: peer.call("stats")["jobs"]["running"] == 0))
+            self.assertEqual(self.ask(peer, "query", "a", [0, 1])[0]["yes"], 2)
+        self.assertEqual([f for f in os.listdir(self.folder) if ".tmp-" in f], [])
+        daemon.stop()
+
     def test_a_slow_reader_stops_its_own_job_alone(self):
         daemon = self.daemon("--part-bytes", "64K")
         with daemon.peer() as slow, daemon.peer() as peer:

@@ -145,13 +145,13 @@ stats(struct scene *s, struct hspz_error *err)
 static enum hspz_status
 save(struct scene *s, struct hspz_error *err)
 {
-    return s->ops->save(s->filter, &s->image, err);
+    return s->ops->save(s->filter, NULL, &s->image, err);
 }
 
 static enum hspz_status
 load(struct scene *s, struct hspz_error *err)
 {
-    return s->ops->load(&s->plan, &s->image, &s->other, err);
+    return s->ops->load(&s->plan, &s->image, NULL, &s->other, err);
 }
 
 static enum hspz_status
@@ -174,7 +174,7 @@ merge(struct scene *s, struct hspz_error *err)
     if (s->ops->merge == NULL) {
         return HSPZ_E_UNSUPPORTED;
     }
-    const enum hspz_status status = s->ops->merge(s->filter, s->other, &full, err);
+    const enum hspz_status status = s->ops->merge(s->filter, s->other, NULL, &full, err);
     assert_true(status != HSPZ_OK || !full);
     return status;
 }
