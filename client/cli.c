@@ -71,8 +71,14 @@ hspz_cli_parse(struct hspz_cli *cli, const struct hspz_command *command,
         return false;
     }
     enum hspz_status good = HSPZ_OK;
+    size_t empty = 0;
+    while (empty < least && empty < given && operands[empty][0] != '\0') {
+        empty++;
+    }
     if (given < least) {
         good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST, "%s is missing", command->operands[given]);
+    } else if (empty < least) {
+        good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST, "%s is empty", command->operands[empty]);
     } else if (hspz_servers_many(cli) && !spreads(command)) {
         good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST,
                               "it works with one server; name it with one --server");

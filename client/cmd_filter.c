@@ -42,7 +42,7 @@ static const struct hspz_command commands[] = {
      "  --parts N         2, 4, 8 or 16 parts, which go to the server's GPUs in turn\n"
      "  --shared          other tenants may read it, as TENANT/NAME\n"
      "Instead of capacity and rate:\n"
-     "  --slots N         slots; of bloom and blocked bits\n"
+     "  --slots N         slots; of bloom and blocked bits; not of a counter\n"
      "  --slot-bits N     tcf 8, 12, 16, 32: of a tag; others 8 to 64: of a remainder\n"
      "  --block-slots N   tcf: 16, 32 or 64 slots of a block\n"
      "  --hashes N        bloom, blocked: bits of a key, 1 to 16\n"

@@ -1,4 +1,5 @@
 #include "client/cmd_filter.h"
+#include "client/filter_warn.h"
 #include "client/json.h"
 
 #include <inttypes.h>
@@ -120,6 +121,7 @@ call_stats(struct hspz_client *client, struct plain *plain, struct hspz_error *e
     const enum hspz_status status = hspz_client_filter_stats(client, plain->name, &state, err);
     if (status == HSPZ_OK) {
         show(plain, &state);
+        hspz_filter_warn(&state);
     }
     return status;
 }
@@ -223,6 +225,11 @@ hspz_cmd_filter_create(struct hspz_cli *cli, const struct hspz_command *command,
                               "--kind is missing: tcf, gqf, bloom, blocked, sqf, rsqf or counter");
     } else if ((r->capacity == 0) == (r->slots == 0)) {
         good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST, "it takes one of --capacity and --slots");
+    }
+    if (good == HSPZ_OK && r->slots != 0 && strcmp(kinds[kind], "counter") == 0) {
+        good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST,
+                              "--slots is not for a counter, which grows: --capacity N is what it "
+                              "begins with");
     }
     if (good != HSPZ_OK) {
         return hspz_cli_usage_error(command, &err);

@@ -28,6 +28,10 @@ settle(struct hspz_mask_run *run, const struct hspz_scoring_options *scoring, co
         return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
                               "--kmers masks by words alone: --index and --M have no place");
     }
+    if (run->kmers == 0 && run->k != 0) {
+        return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "--k is of --kmers N");
+    }
+    run->k = run->k != 0 ? run->k : K_DEFAULT;
     if (run->fasta != NULL && strcmp(run->fasta, run->output) == 0) {
         return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
                               "--fasta %.200s: the BED goes there: -o names another place for it",
@@ -59,7 +63,6 @@ hspz_cmd_mask(struct hspz_cli *cli, const struct hspz_command *command, int argc
         .least = 1,
         .neighbors = NEIGHBORS_DEFAULT,
         .interval = INTERVAL_DEFAULT,
-        .k = K_DEFAULT,
         .request = HSPZ_DISCOVER_REQUEST_DEFAULT,
     };
     struct hspz_scoring_options scoring = HSPZ_SCORING_OPTIONS_DEFAULT;

@@ -103,11 +103,9 @@ const struct hspz_command hspz_commands[] = {
      "  --hit-limit N      give up when there are more hits than this\n"
      "  --max-word-count N leave out words more frequent in the index than this; N%:\n"
      "                     keep the rarest, which hold so many of its positions\n"
-     "  --mask-filter FILTER[:N]   leave out windows of QUERY that begin with a k-mer\n"
-     "                     which this filter of the server has more than N times (0)\n"
+     "  --mask-filter FILTER[:N]   and windows whose k-mer it has more than N times\n"
      "  --masking N        give no more hits on bases that N lie on, as LASTZ does\n"
-     "  --deadline SECONDS give up when it is not done by then\n"
-     "  --priority N       0 to 9, larger first among your own jobs (default 4)\n"
+     "  --deadline SECONDS  --priority N   0 to 9, larger first of your own jobs (4)\n"
      "  --seeds FILE       little-endian u64 seeds (word << 32 | position)\n"
      "None of these changes the result:\n"
      "  --chunk-walk blocks|full   --encoding packed|columnar   --no-digest\n"
@@ -139,8 +137,7 @@ const struct hspz_command hspz_commands[] = {
      "  --plan              only say which jobs and files it would be\n"
      "  --max-hits N        cap on the hits of a chunk, or kegalign:GIB\n"
      "  --hit-limit N, --hsp-limit N, --max-word-count N   against repeats\n"
-     "  --mask-filter FILTER[:N]   as of discover\n"
-     "  --deadline SECONDS  --priority N                   --no-digest\n"
+     "  --mask-filter FILTER[:N]   --deadline SECONDS   --priority N   --no-digest\n"
      "\n"
      "Example: hspz-client hsps hg38 mouse.2bit --out-dir segments --noentropy\n",
      {"NAME", "QUERY"}},

@@ -1,5 +1,6 @@
 #include "client/filter_run.h"
 
+#include "client/filter_warn.h"
 #include "client/json.h"
 #include "client/key_file.h"
 #include "client/output.h"
@@ -372,6 +373,22 @@ say_summary(const struct state *s)
     }
 }
 
+/* What was put in may be more than the filter was made for; nothing is wrong where that is not
+ * known.
+ */
+static void
+warn_of_rate(const struct state *s)
+{
+    struct hspz_filter_state state;
+    struct hspz_error ignored = {0};
+    const enum hspz_keys_operation operation = s->run->operation;
+    if ((operation == HSPZ_KEYS_INSERT || operation == HSPZ_KEYS_INSERT_IF_ABSENT) && !s->full &&
+        s->keys > 0 &&
+        hspz_client_filter_stats(s->client, s->run->filter, &state, &ignored) == HSPZ_OK) {
+        hspz_filter_warn(&state);
+    }
+}
+
 int
 hspz_key_run_do(const struct hspz_key_run *run)
 {
@@ -385,6 +402,7 @@ hspz_key_run_do(const struct hspz_key_run *run)
         say_failure(&s, "keys", &err);
     } else {
         say_summary(&s);
+        warn_of_rate(&s);
         done = hspz_cli_finish_stdout();
         if (s.full) {
             say_full(&s);

@@ -1,3 +1,4 @@
+#include "client/filter_warn.h"
 #include "client/kmer_file.h"
 #include "client/kmers_run.h"
 
@@ -108,6 +109,7 @@ hspz_kmers_count_run(struct hspz_kmers_count *c)
     if (status == HSPZ_OK) {
         hspz_progress_clear(&c->run.progress);
         say(c);
+        hspz_filter_warn(&c->run.state);
     }
     const int done = hspz_kmers_end(&c->run, status, &err);
     return done == HSPZ_EXIT_DONE ? hspz_cli_finish_stdout() : done;

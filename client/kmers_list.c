@@ -170,9 +170,10 @@ check_kind(const struct hspz_kmers_list *list, struct hspz_error *err)
         return HSPZ_OK;
     }
     return hspz_error_set(err, HSPZ_E_UNSUPPORTED,
-                          list->histogram ? "filter %s is a %s, which has no counts"
-                                          : "filter %s is a %s, which cannot tell its k-mers: "
-                                            "only a counter can",
+                          list->histogram
+                              ? "filter %s is a %s filter, which has no counts"
+                              : "filter %s is a %s filter, which cannot tell its k-mers: "
+                                "only a counter can",
                           list->run.filter, kind);
 }
 

@@ -172,7 +172,7 @@ class KeysTest(Case):
         self.assertEqual(f.entries.get(keys[6], 0), counts[6] - 1)
         self.out(server, "insert", "f", "--values", "--counts", data="9 0 3\n")
         self.assertEqual(f.entries[9], 3)
-        params = server.requests[-1][3][0]
+        params = [r for r in server.requests if r[2] == "filter.insert"][-1][3][0]
         self.assertEqual((params["values"], params["counts"]), (raw([0]), raw([3])))
 
     def test_deletes_say_what_was_there(self):
@@ -288,6 +288,8 @@ class RefusalTest(Case):
                 (["create", "f", "--kind", "cuckoo"], "tcf, gqf, bloom, blocked, sqf, rsqf or counter"),
                 (["create", "f", "--kind", "tcf"], "one of --capacity and --slots"),
                 (["create", "f", "--kind", "tcf", "--capacity", "1", "--slots", "2"], "one of"),
+                (["create", "f", "--kind", "counter", "--slots", "2"], "which grows: --capacity"),
+                (["stats", ""], "NAME is empty"), (["insert", "", "a"], "NAME is empty"),
                 (["insert"], "NAME is missing"), (["insert", "f", "a", "b"], "one argument too many"),
                 (["insert", "f", "--json", "--format", "raw"], "--json or --format"),
                 (["insert", "f", "--if-absent", "--counts"], "--if-absent or --counts"),

@@ -190,6 +190,34 @@ class ClientTest(hspz_test.TestCase):
                                     server="unix:/none", check=2)
             self.assertIn("--mask-filter", done.stderr)
 
+    def test_other_odd_options_are_told(self):
+        query = self.file("q.fa", fasta([("q", "ACGT" * 20)]))
+        for arguments, text in ((("kmers", "count", "", query), "NAME is empty"),
+                                (("discover", "", query), "NAME is empty"),
+                                (("mask", query, "--k", "15"), "--k is of --kmers")):
+            done = hspz_test.client(*arguments, server="unix:/none" if arguments[0] != "mask" else None,
+                                    check=2)
+            self.assertIn(text, done.stderr)
+
+    def test_a_filter_that_has_more_than_it_was_made_for_is_told(self):
+        daemon = self.daemon()
+        few, many = (self.file(name, "".join("%d\n" % n for n in range(count)))
+                     for name, count in (("few", 100), ("many", 3000)))
+        for kind in ("bloom", "blocked"):
+            daemon.client("filter", "create", kind, "--kind", kind, "--capacity", "1000", check=0)
+            for keys, warns in ((few, False), (many, True)):
+                done = daemon.client("filter", "insert", kind, keys, check=0)
+                self.assertEqual("more than it was made for" in done.stderr, warns, done.stderr)
+                self.assertRegex(done.stdout, r"^\d+ keys, \d+ inserted\n$")
+                done = daemon.client("filter", "stats", kind, check=0)
+                self.assertEqual("more than it was made for" in done.stderr, warns, done.stderr)
+        text = self.file("t.fa", fasta([("t", bases(random.Random(2), 4000))]))
+        done = daemon.client("kmers", "count", "k", text, "-k", "21", "--kind", "bloom", "--capacity",
+                             "1000", check=0)
+        self.assertIn("warning: filter k has ", done.stderr)
+        done = daemon.client("kmers", "histogram", "k", check=1)
+        self.assertIn("filter k is a bloom filter, which has no counts", done.stderr)
+
     def test_errors_are_told(self):
         index = self.index([("r", bases(random.Random(1), 3000))])
         daemon = self.daemon(indexes={"ref": index})
