@@ -39,7 +39,7 @@ if [ -n "$soft" ]; then
         cp "$build/tests/gpu/soft/soft_$program" "bundle/bin/$program"
     done
 else
-    common="$common daemon/hspzd tests/gpu/lost_hspzd tests/bench/build_bench tests/bench/expand_bench tests/bench/hsps_bench tests/bench/filter_bench tests/bench/filter_ways tests/bench/filter_paper tests/bench/kmers_bench tests/bench/quotient_bench tests/bench/stream_bench"
+    common="$common daemon/hspzd tests/gpu/lost_hspzd tests/bench/build_bench tests/bench/expand_bench tests/bench/hsps_bench tests/bench/filter_bench tests/bench/filter_ways tests/bench/filter_paper tests/bench/kmers_bench tests/bench/quotient_bench tests/bench/split_bench tests/bench/stream_bench"
     for program in $tests; do
         common="$common tests/$program"
     done
