@@ -7,7 +7,12 @@
 #include "engine/cuda/filter_gqf.h"
 #include "engine/cuda/cuda_status.h"
 
+#include <stddef.h>
+
 #define POINT_TRIES 100000u /* for locks of a key */
+#define FEW_TRIES 1000u     /* when there is another way */
+#define FEW_SHARE 16u       /* slots for one of them */
+#define FEW_GROWTH 4u       /* slots that an insert of one takes, at most */
 
 static enum hspz_status run(struct hspz_filter *f, const struct hspz_cuda_filter_call *call,
                             cudaStream_t stream, struct hspz_error *err);
@@ -66,47 +71,79 @@ insert_left(struct hspz_filter *f, const struct hspz_cuda_filter_call *call,
     return status;
 }
 
+/* Whether keys are so few, and there is so much room, that most find their place nearby and all
+ * fit. */
+static bool
+are_few(const struct hspz_filter *f, const struct hspz_cuda_filter_call *call)
+{
+    const uint64_t slots = f->plan.spec.slots, used = f->known.used;
+    return call->counts == NULL && f->known.is && f->known.entries > 0 && used <= slots / 5 * 4 &&
+           call->count <= slots / FEW_SHARE &&
+           used + FEW_GROWTH * call->count <= f->plan.full_slots;
+}
+
+/* What the threads have done, and the filter's numbers; waits. */
+static enum hspz_status
+settle_points(struct hspz_filter *f, const struct hspz_cuda_quotient_insert *insert,
+              cudaStream_t stream, unsigned long long *refused, struct hspz_error *err)
+{
+    struct hspz_cuda_filter_counts counts;
+    const size_t bytes = offsetof(struct hspz_cuda_filter_counts, damaged);
+    cudaError_t error =
+        cudaMemcpyAsync(refused, insert->refused, sizeof(*refused), cudaMemcpyDeviceToHost, stream);
+    if (error == cudaSuccess) {
+        error = cudaMemcpyAsync(&counts, f->counts.data, bytes, cudaMemcpyDeviceToHost, stream);
+    }
+    if (error == cudaSuccess) {
+        error = cudaStreamSynchronize(stream);
+    }
+    if (error == cudaSuccess) {
+        f->known = (struct hspz_cuda_filter_known){.is = true,
+                                                   .entries = counts.entries,
+                                                   .used = counts.used,
+                                                   .total = counts.total,
+                                                   .total_high = counts.total_high};
+    }
+    return hspz_cuda_check(error, f->device->label, "working on a quotient filter", err);
+}
+
 /* What does not go in this way goes in afterwards. */
 static enum hspz_status
-run_points(struct hspz_filter *f, const struct hspz_cuda_filter_call *call, cudaStream_t stream,
-           struct hspz_error *err)
+run_points(struct hspz_filter *f, const struct hspz_cuda_filter_call *call, uint32_t tries,
+           cudaStream_t stream, struct hspz_error *err)
 {
     struct hspz_cuda_quotient_point point;
-    struct hspz_cuda_buffer left = {0};
+    struct hspz_cuda_buffer *const left = &f->staging[HSPZ_CUDA_FILTER_LEFT];
     unsigned long long refused = 0;
     struct hspz_cuda_quotient_insert insert = {.keys = call->keys,
                                                .values = call->values,
                                                .counts = call->counts,
                                                .count = call->count,
-                                               .tries = POINT_TRIES};
+                                               .tries = tries};
     bool fits = true;
     enum hspz_status status = hspz_cuda_filter_quotient_view(f, stream, &point, err);
     if (status == HSPZ_OK) {
         status =
-            hspz_cuda_buffer_reserve(f->device, &left, (call->count + 1) * sizeof(uint64_t), err);
+            hspz_cuda_buffer_reserve(f->device, left, (call->count + 1) * sizeof(uint64_t), err);
     }
     if (status == HSPZ_OK) {
-        insert.left = left.data;
+        insert.left = left->data;
         insert.refused = (unsigned long long *)(insert.left + call->count);
         cudaError_t error = cudaMemsetAsync(insert.refused, 0, sizeof(refused), stream);
         if (error == cudaSuccess) {
             error = hspz_cuda_launch_quotient_points(&point, &insert, stream);
         }
-        if (error == cudaSuccess) {
-            error = cudaMemcpyAsync(&refused, insert.refused, sizeof(refused),
-                                    cudaMemcpyDeviceToHost, stream);
-        }
-        if (error == cudaSuccess) {
-            error = cudaStreamSynchronize(stream);
-        }
         status = hspz_cuda_check(error, f->device->label, "working on a quotient filter", err);
+    }
+    if (status == HSPZ_OK) {
+        status = settle_points(f, &insert, stream, &refused, err);
     }
     if (status == HSPZ_OK && refused > 0) {
         status = insert_left(f, call, &insert, refused, stream, &fits, err);
     }
-    struct hspz_cuda_filter_call rest = *call;
-    rest.counts = point.q.set ? call->counts : left.data;
     if (status == HSPZ_OK && !fits) {
+        struct hspz_cuda_filter_call rest = *call;
+        rest.counts = point.q.set ? call->counts : left->data;
         status = hspz_gqf_change(f, &rest, stream, err);
     } else if (status == HSPZ_OK) {
         const struct hspz_gqf_work w = {.f = f, .stream = stream};
@@ -116,7 +153,6 @@ run_points(struct hspz_filter *f, const struct hspz_cuda_filter_call *call, cuda
         }
         status = hspz_gqf_check(&w, error, err);
     }
-    hspz_cuda_buffer_free(f->device, &left);
     return status;
 }
 
@@ -133,7 +169,10 @@ run(struct hspz_filter *f, const struct hspz_cuda_filter_call *call, cudaStream_
     struct hspz_error *err)
 {
     if (call->op == HSPZ_FILTER_INSERT && call->way == HSPZ_CUDA_FILTER_POINT) {
-        return run_points(f, call, stream, err);
+        return run_points(f, call, POINT_TRIES, stream, err);
+    }
+    if (call->op == HSPZ_FILTER_INSERT && call->way == HSPZ_CUDA_FILTER_AUTO && are_few(f, call)) {
+        return run_points(f, call, FEW_TRIES, stream, err);
     }
     if (call->op != HSPZ_FILTER_QUERY && call->op != HSPZ_FILTER_COUNT) {
         return hspz_gqf_change(f, call, stream, err);

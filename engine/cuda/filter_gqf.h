@@ -91,13 +91,6 @@ HSPZ_MUST_USE enum hspz_status hspz_gqf_merge_parts(struct hspz_gqf_work *w,
                                                     const uint64_t *bounds,
                                                     struct hspz_cuda_quotient_tally *out,
                                                     bool *merged, struct hspz_error *err);
-/* The first `count` keys of an insert into a copy of the old slots, each by itself; *placed: they
- * are few enough for that, and all were. Waits. */
-HSPZ_MUST_USE enum hspz_status hspz_gqf_place_few(struct hspz_gqf_work *w,
-                                                  const struct hspz_cuda_filter_call *call,
-                                                  uint64_t count,
-                                                  struct hspz_cuda_quotient_tally *out,
-                                                  bool *placed, struct hspz_error *err);
 /* What was written is the filter's. */
 HSPZ_MUST_USE enum hspz_status hspz_gqf_take_over(struct hspz_gqf_work *w,
                                                   const struct hspz_cuda_quotient_tally *tally,

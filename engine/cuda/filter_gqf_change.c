@@ -1,6 +1,6 @@
 /* A call that changes a quotient filter: which way its keys go.
  *
- *   few      each by itself into a copy, under locks
+ *   few      each by itself, under locks (engine/cuda/filter_gqf.c)
  *   parts    put in the order of parts, and merged in one pass
  *   else     sorted; answered if that is asked for; equal ones become one if they have counts;
  * merged
@@ -167,13 +167,7 @@ try_keys(struct hspz_gqf_work *w, const struct hspz_cuda_filter_call *call,
     struct hspz_cuda_quotient_items items;
     bool done = false;
     enum hspz_status status = HSPZ_OK;
-    if (write) {
-        status = hspz_gqf_place_few(w, call, count, tally, &done, err);
-        if (status == HSPZ_OK && done) {
-            status = hspz_gqf_check(w, hspz_gqf_clear_answers(w, call, count), err);
-        }
-    }
-    if (status == HSPZ_OK && write && !done && hspz_gqf_is_for_parts(w, needs, call->op)) {
+    if (write && hspz_gqf_is_for_parts(w, needs, call->op)) {
         status = try_parts(w, call, needs, count, tally, &done, err);
     }
     if (status != HSPZ_OK || done) {

@@ -5,8 +5,6 @@
 #define ALIGN 256u
 #define PIECE_MOST (UINT64_C(1) << 30)
 #define PIECE_LEAST (UINT64_C(1) << 12)
-#define SMALL_SHARE 16u
-#define FEW_TRIES 1000u
 
 static uint64_t
 aligned(uint64_t bytes)
@@ -258,15 +256,7 @@ hspz_gqf_merge_parts(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_it
     return hspz_gqf_check(w, error, err);
 }
 
-/* ---- a few ---- */
-
-/* Whether keys are so few, and there is so much room, that most find their place nearby. */
-static bool
-is_small(const struct hspz_gqf_work *w, enum hspz_filter_op op, uint64_t count)
-{
-    return op == HSPZ_FILTER_INSERT && w->numbers.entries > 0 &&
-           count <= w->made.quotients / SMALL_SHARE && w->numbers.used <= w->made.quotients / 5 * 4;
-}
+/* ---- locks, numbers ---- */
 
 enum hspz_status
 hspz_gqf_locks(struct hspz_filter *f, cudaStream_t stream, uint32_t **out, struct hspz_error *err)
@@ -275,49 +265,6 @@ hspz_gqf_locks(struct hspz_filter *f, cudaStream_t stream, uint32_t **out, struc
     const enum hspz_status status = hspz_cuda_filter_zeroed(f, &f->arrays[1], bytes, stream, err);
     *out = f->arrays[1].data;
     return status;
-}
-
-enum hspz_status
-hspz_gqf_place_few(struct hspz_gqf_work *w, const struct hspz_cuda_filter_call *call,
-                   uint64_t count, struct hspz_cuda_quotient_tally *out, bool *placed,
-                   struct hspz_error *err)
-{
-    struct hspz_cuda_quotient_point point = {.q = w->made};
-    const struct hspz_cuda_quotient_insert insert = {.keys = call->keys,
-                                                     .values = call->values,
-                                                     .counts = call->counts,
-                                                     .count = count,
-                                                     .tries = FEW_TRIES,
-                                                     .refused = &w->tally->refused,
-                                                     .tally = w->tally};
-    *placed = false;
-    if (!is_small(w, call->op, count)) {
-        return HSPZ_OK;
-    }
-    const enum hspz_status status = hspz_gqf_locks(w->f, w->stream, &point.locks, err);
-    if (status != HSPZ_OK) {
-        return status;
-    }
-    cudaError_t error = cudaMemcpyAsync(w->f->extra.data, w->f->arrays[0].data, w->made_bytes,
-                                        cudaMemcpyDeviceToDevice, w->stream);
-    if (error == cudaSuccess) {
-        error = hspz_gqf_clear_tally(w);
-    }
-    if (error == cudaSuccess) {
-        error = hspz_cuda_launch_quotient_points(&point, &insert, w->stream);
-    }
-    if (error == cudaSuccess) {
-        error = cudaMemcpyAsync(out, w->tally, sizeof(*out), cudaMemcpyDeviceToHost, w->stream);
-    }
-    if (error == cudaSuccess) {
-        error = cudaStreamSynchronize(w->stream);
-    }
-    if (error == cudaSuccess) {
-        out->used += w->numbers.used;
-        *placed = out->refused == 0 && out->used <= w->full_slots;
-    }
-    out->fits = *placed;
-    return hspz_gqf_check(w, error, err);
 }
 
 enum hspz_status

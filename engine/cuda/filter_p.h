@@ -44,6 +44,7 @@ enum hspz_cuda_filter_staged {
     HSPZ_CUDA_FILTER_FROM,
     HSPZ_CUDA_FILTER_WINDOWS_FOUND,
     HSPZ_CUDA_FILTER_WINDOWS_YES,
+    HSPZ_CUDA_FILTER_LEFT,   /* by an insert of a quotient filter, a thread a key */
     HSPZ_CUDA_FILTER_BOUNDS, /* of segments of a sequence's keys */
     HSPZ_CUDA_FILTER_STAGED
 };

@@ -87,10 +87,9 @@ struct hspz_cuda_quotient_tally {
     unsigned long long gone, come; /* entries of runs that change, before and after */
     unsigned long long gone_sums[2], come_sums[2]; /* their counts */
     unsigned long long yes_count;
-    unsigned long long refused; /* keys of `points` */
-    unsigned fits;              /* else nothing is written */
-    unsigned crowded;           /* a part has more than it can take */
-    unsigned twins;             /* of HSPZ_CUDA_QUOTIENT_SAMPLE keys, those met before */
+    unsigned fits;    /* else nothing is written */
+    unsigned crowded; /* a part has more than it can take */
+    unsigned twins;   /* of HSPZ_CUDA_QUOTIENT_SAMPLE keys, those met before */
 };
 
 /* Keys to items, not sorted yet: fingerprints, with values (NULL: 0) below them if `with_values`;
@@ -183,17 +182,15 @@ hspz_cuda_quotient_locks(uint64_t quotients)
     return (quotients + HSPZ_CUDA_QUOTIENT_REGION - 1) / HSPZ_CUDA_QUOTIENT_REGION +
            HSPZ_CUDA_QUOTIENT_LOCKS_MOST;
 }
-/* An insert, a thread a key, into the slots themselves. left[i] (may be NULL) is how often key i
- * did not go in, since it would have moved too much or locks were not free in `tries`; those that
- * did not are added to *refused. What comes is added to the tally's used, come and come_sums, or if
- * that is NULL to point->counts. */
+/* An insert, a thread a key, into the slots themselves. left[i] is how often key i did not go in,
+ * since it would have moved too much or locks were not free in `tries`; those that did not are
+ * added to *refused. What comes is added to point->counts. */
 struct hspz_cuda_quotient_insert {
     const uint64_t *keys, *values, *counts; /* the latter two may be NULL */
     uint64_t count;
     uint32_t tries;
     uint64_t *left;
     unsigned long long *refused;
-    struct hspz_cuda_quotient_tally *tally;
 };
 cudaError_t hspz_cuda_launch_quotient_points(const struct hspz_cuda_quotient_point *point,
                                              const struct hspz_cuda_quotient_insert *insert,

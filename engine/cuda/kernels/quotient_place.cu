@@ -23,20 +23,6 @@ sum_changes(struct quotient_change &change)
     change.total_high += change.total < high;
 }
 
-static __device__ __forceinline__ void
-tally_change(const struct quotient_change &change, struct hspz_cuda_quotient_tally *tally)
-{
-    if (change.used > 0 || change.total > 0 || change.total_high > 0) {
-        const unsigned long long high = change.total >> 32 | change.total_high << 32;
-        atomicAdd(&tally->used, change.used);
-        atomicAdd(&tally->come, change.entries);
-        atomicAdd(&tally->come_sums[0], change.total & UINT32_MAX);
-        if (high > 0) {
-            atomicAdd(&tally->come_sums[1], high);
-        }
-    }
-}
-
 template <typename S>
 static __global__ void
 __launch_bounds__(THREADS, RESIDENT)
@@ -49,17 +35,13 @@ __launch_bounds__(THREADS, RESIDENT)
         const uint64_t times = point.q.set || insert.counts == NULL ? 1 : insert.counts[i];
         const uint64_t value = insert.values != NULL ? insert.values[i] : 0;
         placed = quotient_try_insert<S>(point, insert.keys[i], value, times, insert.tries, change);
-        if (insert.left != NULL) {
-            insert.left[i] = placed ? 0 : times;
-        }
+        insert.left[i] = placed ? 0 : times;
     }
     if (!placed) {
         atomicAdd(insert.refused, 1ull);
     }
     sum_changes(change);
-    if (threadIdx.x % 32 == 0 && insert.tally != NULL) {
-        tally_change(change, insert.tally);
-    } else if (threadIdx.x % 32 == 0) {
+    if (threadIdx.x % 32 == 0) {
         quotient_settle(point, change);
     }
 }
