@@ -74,6 +74,9 @@ parse_tcp(const char *text, const char *rest, struct hspz_address *out, struct h
         return bad_address(err, text,
                            host_len == 0 ? "the host is missing" : "the host is too long");
     }
+    if (memchr(host, '[', host_len) != NULL || memchr(host, ']', host_len) != NULL) {
+        return bad_address(err, text, "brackets stand around a whole host");
+    }
     if (!is_port(port, strlen(port))) {
         return bad_address(err, text, "the port is a number from 1 to 65535");
     }

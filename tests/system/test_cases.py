@@ -458,7 +458,7 @@ class ClientTest(CaseTest):
                            (("--server", "http://x", "health"), "http://x"),
                            (("--wait", "soon", "health"), "soon")):
             with self.subTest(args):
-                done = daemon.client(*args)
+                done = client(*args) if "--server" in args else daemon.client(*args)
                 self.assertEqual(done.returncode, 2, done)
                 self.assertIn(word, done.stderr)
         for value in ("1e5", "10k", "0x10", "-1", "5x", " 5", "", "18446744073709551616", "nan"):
