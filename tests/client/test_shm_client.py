@@ -146,7 +146,8 @@ class ShmFilterTest(unittest.TestCase):
             self.assertEqual(done.stdout, plain.stdout)
             self.assertGreater(len(done.stdout), 24000)
             name = command[0]
-            self.assertEqual(server.seen[1:], [
+            # Stats, whether a Bloom filter is overfull, have nothing for a ring.
+            self.assertEqual([seen for seen in server.seen[1:] if seen != ("stats", False, [])], [
                 ("insert", True, ["keys"]), (name, True, [] if name == "enumerate" else ["keys"])])
             # Each place was given back, in order, once.
             self.assertGreater(len(server.freed), 40)

@@ -45,7 +45,7 @@ def check(kind, name, data):
             count = fields["count"]
             size = {"bitmap": (count + 7) // 8, "array": 8 * count,
                     "both": 8 * count + (count + 7) // 8}.get(fields.get("answer"), 24 * count)
-            assert len(payload) == size > 0
+            assert (payload["length"] if isinstance(payload, dict) else len(payload)) == size > 0
             return
         record, noun = {"anchors": (8, "hit"), "hsps": (16, "hsp")}[name]
         count = fields[noun + "_end"] - fields[noun + "_begin"]
