@@ -64,7 +64,7 @@ fi
 # Everything but what every machine with a driver has.
 # Other people's programs that the tests compare with.
 mkdir -p bundle/tools
-for program in lastz bgzip; do
+for program in lastz bgzip jellyfish; do
     cp -L "$(command -v $program)" bundle/tools/
 done
 for program in bundle/bin/* bundle/tools/*; do

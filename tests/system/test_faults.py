@@ -282,10 +282,11 @@ class ConnectionTest(FaultTest):
                                                                   (64, 64)))
         with daemon.peer() as inside:
             crowd = list(self.crowd(daemon, 120))
-            time.sleep(0.3)
+            def stats():
+                return inside.call("stats")["connections"]
+            self.assertTrue(poll(lambda: stats()["open"] == stats()["limit"]), stats())
             self.assert_small(inside)
-            stats = inside.call("stats")["connections"]
-            self.assertEqual((stats["accept_errors"], stats["open"]), (0, stats["limit"]))
+            self.assertEqual((stats()["accept_errors"], stats()["open"]), (0, stats()["limit"]))
             for connection in crowd:
                 connection.close()
             self.assert_serves_again(daemon)

@@ -37,6 +37,9 @@ class FilterTest(hspz_test.TestCase):
             bits += [data[size + i // 8] >> i % 8 & 1 for i in range(head["count"])
                      if answer in ("bitmap", "both")]
         del result["timings"]
+        if method == "enumerate" and params["filter"].startswith("tcf") and hspz_test.ENGINE != "cpu":
+            # Where a tag stands, and so which of both blocks' fingerprints it gives, depends on who came first.
+            numbers = sorted(struct.unpack("<%dQ" % (len(numbers) // 8), numbers)[1::3])
         return result, numbers, bits
 
     def placed(self, peer, params):
