@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -81,12 +82,30 @@ class SlurmTest(hspz_test.TestCase):
                          sorted(os.listdir(self.cluster.folder)) if name.startswith("hspz-"))
 
     def start_servers(self, *options, nodes=NODES, engine=("--engine", "cpu")):
-        job = self.submit("--nodes=%d" % nodes, *options, os.path.join(SLURM, "servers.sbatch"),
-                          self.work, "--index", "ref=" + self.ref, *engine)
-        poll(lambda: len(self.addresses()) == nodes or not self.cluster.left(job), 60, every=0.2)
-        if len(self.addresses()) != nodes:
-            self.fail("servers at %s: %s" % (self.addresses(), self.outputs()))
-        return job
+        for _ in range(3):
+            job = self.submit("--nodes=%d" % nodes, *options, os.path.join(SLURM, "servers.sbatch"),
+                              self.work, "--index", "ref=" + self.ref, *engine)
+            poll(lambda: self.is_up(job, nodes) or self.lost_a_task(job), 60, every=0.2)
+            if not poll(lambda: self.is_up(job, nodes), 5, every=0.2) and self.lost_a_task(job):
+                self.cluster.run("scancel", job)
+                self.wait(job)
+                # What Slurm killed in the end did not clear up.
+                shutil.rmtree(self.cluster.env["TMPDIR"])
+                os.mkdir(self.cluster.env["TMPDIR"])
+                continue
+            if len(self.addresses()) != nodes:
+                break
+            return job
+        return self.fail("servers at %s: %s" % (self.addresses(), self.outputs()))
+
+    def is_up(self, job, nodes):
+        """Whether there is nothing to wait for any more: all have an address, or the job has ended."""
+        return len(self.addresses()) == nodes or not self.cluster.left(job)
+
+    def lost_a_task(self, job):
+        """Seldom srun does not understand a task that connects to it, and never hears of it again."""
+        name = "hspz-servers-%s-4294967294.out" % job
+        return os.path.exists(self.cluster.path(name)) and "io_init_msg_unpack" in self.cluster.read(name)
 
     def addresses(self):
         try:
