@@ -235,7 +235,7 @@ class FairTest(Base):
             second = high.request("discover", dict(self.search, priority=7))
             result = high.result(second)
             self.assertGreater(result["anchors"], 0)
-            self.assertEqual(self.stats(daemon)["t"]["running"], 1)
+            self.assertTrue(poll(lambda: self.stats(daemon)["t"]["running"] == 1))
             low.call("cancel", job=first)
         daemon.stop()
 
