@@ -312,11 +312,14 @@ hspz_conn_shm_copy(const struct hspz_conn *conn, uint64_t offset, size_t len, ui
 enum hspz_status
 hspz_conn_take_part(struct hspz_conn *conn, bool shm, struct hspz_buffer **out)
 {
-    if (!shm) {
-        return hspz_buffers_take(conn->service->buffers, conn->parts_held, out);
+    *out = shm ? hspz_shm_ring_take(conn->shm->ring) : NULL;
+    if (*out != NULL) {
+        return HSPZ_OK;
     }
-    *out = hspz_shm_ring_take(conn->shm->ring);
-    return *out != NULL ? HSPZ_OK : HSPZ_E_QUOTA_EXCEEDED;
+    /* Places that strays have are missing, maybe for ever: the stream does for those. */
+    return shm && conn->strays == 0
+               ? HSPZ_E_QUOTA_EXCEEDED
+               : hspz_buffers_take(conn->service->buffers, conn->parts_held, out);
 }
 
 void

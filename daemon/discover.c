@@ -305,11 +305,7 @@ give_up(struct hspz_task *task)
              hspz_kv_uint("job", d->base.id),
              hspz_kv_uint("device", hspz_worker_device(d->base.worker)));
     hand_over(d, next);
-    if (next->base.shm && next->service->config->parts_per_connection == 1) {
-        /* The one place that its parts may have is with the stray. */
-        hspz_discover_fail(next, HSPZ_E_DEVICE_ERROR);
-        end_now(next);
-    } else if (!end_if_asked(next)) {
+    if (!end_if_asked(next)) {
         hspz_conn_update(conn);
     }
     return true;

@@ -354,6 +354,18 @@ class DevicesTest(hspz_test.TestCase):
         self.assertEqual(daemon.process.wait(30 * hspz_test.SLOWER), 2, daemon.log())
         self.assertIn('simulate_devices: "oops"', daemon.log())
 
+    def test_hangs_that_hold_all_shared_memory_leave_the_stream(self):
+        query = self.file("q.fa", hspz_test.fasta([("q", self.query)]))
+        for parts in 1, 4:
+            daemon = self.start("%dx2000:hangs=0,2000" % (parts + 1), "--device-timeout-ms", "200",
+                                "--parts-per-connection", str(parts))
+            # Each of the devices that hang is asked once, with a part in the ring while there is room.
+            done = daemon.client("discover", "ref", query, "--no-transitions", "--format", "packed",
+                                 "--transport", "shm", "--max-hits", CAP, check=0, text=False)
+            self.assert_same_anchors(done.stdout, self.want)
+            self.assertEqual(self.states(daemon), ["stuck"] * (parts + 1) + ["ready"])
+            daemon.stop(expect=0)
+
 
 if __name__ == "__main__":
     hspz_test.main()
