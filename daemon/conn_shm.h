@@ -36,8 +36,8 @@ HSPZ_MUST_USE enum hspz_status hspz_conn_shm_inside(const struct hspz_conn *conn
 HSPZ_MUST_USE enum hspz_status hspz_conn_shm_copy(const struct hspz_conn *conn, uint64_t offset,
                                                   size_t len, uint8_t *to, struct hspz_error *err);
 
-/* A part's buffer, in the ring for jobs with `shm`, or where steps that were given up have places of
- * that and the others are taken, in none; counted by the caller. Errors as those of
+/* A part's buffer, in the ring for jobs with `shm`, or where steps that were given up have places
+ * of that and the others are taken, in none; counted by the caller. Errors as those of
  * hspz_buffers_take. */
 HSPZ_MUST_USE enum hspz_status hspz_conn_take_part(struct hspz_conn *conn, bool shm,
                                                    struct hspz_buffer **out);
