@@ -152,8 +152,10 @@ class ServersTest(hspz_test.TestCase):
             r"^server (\S+): (\d+) units, (\d+) positions, [\d.]+ s, (\d+) failures", said, re.M)}
 
     def test_three_give_the_bytes_of_one(self):
+        some = [COMMANDS[i] for i in (2, 6, 9)]
         wants = {(index, command): self.want(index, self.query, command) for index, command in
-                 [("ref", c) for c in COMMANDS] + [("blocks", COMMANDS[i]) for i in (2, 6, 9)]}
+                 [("ref", c) for c in (COMMANDS[:2] + some if hspz_test.SANITIZED else COMMANDS)] +
+                 [("blocks", c) for c in some]}
         daemons = [self.start(i) for i in range(3)]
         for (index, command), want in wants.items():
             done = client(*self.many(daemons), "-v", command[0], index, self.query, *command[1:],
@@ -203,7 +205,7 @@ class ServersTest(hspz_test.TestCase):
             begun = time.monotonic()
             self.finish(self.begin(*self.many(daemons), *words), want)
             whole = time.monotonic() - begun
-            for _ in range(3):
+            for _ in range(1 if hspz_test.SANITIZED else 3):
                 process = self.begin(*self.many(daemons), *words)
                 victim = rng.randrange(3)
                 time.sleep(rng.random() * whole)
