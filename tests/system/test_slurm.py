@@ -243,9 +243,10 @@ class PlanTest(hspz_test.TestCase):
     """What needs no Slurm."""
 
     def run_it(self, *arguments, check, **env):
+        path = os.path.dirname(hspz_test.CLIENT) + ":" + os.environ["PATH"]
         done = subprocess.run([os.path.join(SLURM, "hspz-slurm"), *arguments], capture_output=True,
-                              text=True, check=False, env=hspz_test.child_env(TMPDIR=self.folder, **env),
-                              cwd=self.folder)
+                              text=True, check=False, cwd=self.folder,
+                              env=hspz_test.child_env(TMPDIR=self.folder, PATH=path, **env))
         self.assertEqual(done.returncode, check, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
@@ -294,6 +295,31 @@ class PlanTest(hspz_test.TestCase):
                                                          check=1))
         self.assertIn("1 ranges have no result yet, 0 first", self.run_it("gather", "w", "-o", "x", check=1))
         self.assertEqual(sorted(os.listdir(self.path("w"))), ["command", "log", "ranges", "results"])
+
+    def test_mistakes_of_a_new_user(self):
+        self.file("q.fa", ">a\nACGTACGTACGTACGTACGTACGT\n")
+        self.file("r.fa", ">b\nACGTACGTACGTACGTACGTACGT\n")
+        self.assertIn(self.folder + ": there is no such file", self.run_it("plan", "w", self.folder, check=1))
+        self.assertIn("ranges is not there: hspz-slurm plan makes it",
+                      self.run_it("gather", "w", "-o", "x", check=1))
+        self.run_it("plan", "w", "q.fa", "r.fa", check=0)
+        for columns in (["--format", "columns"], ["--format=columns", "--unmask"]):
+            self.assertIn("columns", self.run_it("queries", "w", "discover", "packed", *columns, check=1))
+        self.assertFalse(os.path.exists(self.path("w/command")))
+        self.file("w/servers", "unix:%s\n" % self.path("nobody"))
+        # Said once, not for each range; and what it has left behind keeps nobody from another command.
+        told = self.run_it("queries", "w", "discover", "packed", "--nonsense", check=2)
+        self.assertEqual(told.count("unknown option --nonsense"), 1, told)
+        told = self.run_it("queries", "w", "discover", "packed", check=1)
+        self.assertIn("another command: discover packed --nonsense; there are none: rm %s" %
+                      self.path("w/command"), told)
+        os.remove(self.path("w/command"))
+        daemon = self.daemon(indexes={"packed": self.index([("r", "ACGTACGTACGTACGTACGTACGTACGT")])})
+        self.file("w/servers", daemon.server + "\n")
+        self.run_it("queries", "w", "discover", "packed", check=0)
+        self.assertEqual(sorted(os.listdir(self.path("w/results"))), ["0", "1"])
+        told = self.run_it("queries", "w", "hsps", "packed", check=1)
+        self.assertIn("results are of another command: discover packed\n", told)
 
 
 if __name__ == "__main__":
