@@ -791,12 +791,16 @@ class CommandTest(Case):
         program = self.done("--help")
         names = [line[2:17].strip() for line in program.split("Options")[0].splitlines()
                  if line.startswith("  ")]
-        self.assertGreater(len(names), 15)
+        for group in ("filter", "kmers"):
+            within = re.findall(r"(?m)^  ([a-z-]+)  ", self.done(group, "--help"))
+            self.assertGreater(len(within), 4)
+            names += [group + " " + name for name in within]
+        self.assertGreater(len(names), 25)
         for name in names:
             with self.subTest(name):
                 text = self.done(*name.split(), "--help")
                 self.assertTrue(text.startswith("Usage: hspz-client " + name))
-                self.assertIn("Example: hspz-client ", text)
+                self.assertRegex(text, r"(?m)^Example: (.*\| )?hspz-client (.* )?" + name + r"\b")
                 self.assertLessEqual(len(text.splitlines()), 24)
                 self.assertLessEqual(max(map(len, text.splitlines())), 80)
         self.assertLessEqual(len(program.splitlines()), 40)
