@@ -1,6 +1,7 @@
 #!/bin/sh
 # hspz from nothing: installs what it needs (Debian), builds, indexes a real genome of E. coli, starts a
-# daemon of its own, finds the anchors of another strain, and cleans up. Takes a minute or two.
+# daemon of its own, finds the anchors of another strain, and cleans up. Takes two minutes and, where two
+# cores are busy with other work too, up to seven.
 #
 #   sh client/demo.sh
 #
@@ -127,7 +128,7 @@ reference=$genome
 find_genome "$query"
 query=$genome
 
-say "2. Build"
+say "2. Build (a minute of two cores, in silence)"
 log=$(mktemp)
 { { [ -e build/build.ninja ] || meson setup build; } &&
     ninja -C build daemon/hspzd client/hspz-client; } >"$log" || { cat "$log"; die "the build failed"; }
