@@ -173,6 +173,19 @@ tick_parent(struct hspz_daemon *d)
     }
 }
 
+/* Whether a step takes longer than any does that comes back. */
+static bool
+step_hangs(const struct hspz_service *s)
+{
+    const uint64_t now = uv_hrtime(), limit_ns = s->config->device_timeout_ms * 1000000;
+    for (unsigned i = 0; i < s->worker_count && limit_ns != 0; i++) {
+        if (hspz_worker_step_ns(s->workers[i], now) > limit_ns) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void
 hspz_daemon_on_tick(uv_timer_t *timer)
 {
@@ -208,7 +221,8 @@ hspz_daemon_on_tick(uv_timer_t *timer)
     hspz_daemon_look(d);
     if (d->lost_ms != 0) {
         tick_lost(d);
-    } else if (s->state == HSPZ_SERVICE_STOPPING && s->strays > 0 && d->stray_ticks++ > 0) {
+    } else if (s->state == HSPZ_SERVICE_STOPPING &&
+               ((s->strays > 0 && d->stray_ticks++ > 0) || step_hangs(s))) {
         abandon(d);
     }
 }

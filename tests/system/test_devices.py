@@ -368,6 +368,18 @@ class DevicesTest(hspz_test.TestCase):
             self.assertEqual(self.states(daemon), ["stuck"] * (parts + 1) + ["ready"])
             daemon.stop(expect=0)
 
+    def test_a_hang_does_not_keep_a_daemon_that_stops(self):
+        for devices in "2000:hangs=0", "2x2000:hangs=0":
+            daemon = self.start(devices, "--device-timeout-ms", "4000", "--drain-timeout-ms", "100")
+            with daemon.peer() as peer:
+                number = self.ask(peer)
+                self.assertTrue(poll(lambda: peer.call("health")["jobs"] == 1))
+                daemon.process.terminate()
+                self.assertEqual(daemon.process.wait(60), 0, daemon.log())
+                self.assertRaises(hspz_test.RpcError, self.check, peer, number)
+            self.assertIn("the time to drain is over", daemon.log())
+            self.assertIn("work does not come back, ending without it", daemon.log())
+
 
 if __name__ == "__main__":
     hspz_test.main()
