@@ -1,12 +1,12 @@
 #!/bin/sh
 # hspz from nothing: installs what it needs (Debian), builds, indexes a real genome of E. coli, starts a
-# daemon of its own, finds the anchors of another strain, and cleans up. Takes two minutes and, where two
-# cores are busy with other work too, up to seven.
+# daemon of its own, finds the anchors of another strain, draws a dot plot of the two, and cleans up. Takes two
+# minutes and, where two cores are busy with other work too, up to seven.
 #
 #   sh client/demo.sh
 #
-# Only build/ stays (and packages). HSPZ_INSTALL=no installs nothing. The results need 700 MB under
-# $TMPDIR or /tmp for the time of the run.
+# Only build/ stays (and packages), with the picture, build/ecoli.png. HSPZ_INSTALL=no installs nothing.
+# The results need 700 MB under $TMPDIR or /tmp for the time of the run.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 cd "$here"
@@ -161,7 +161,15 @@ say "6. The same with one transition allowed per word, as packed 64-bit anchors"
 show "$client" -v discover ecoli "$query" --format packed -o "$work/anchors.bin"
 echo "($(($(wc -c <"$work/anchors.bin") / 8)) anchors in the file)"
 
-say "7. The daemon stops"
+say "7. A dot plot of their HSPs"
+if ldd "$client" | grep -q libcairo; then
+    show "$client" plot ecoli "$query" --no-transitions -o "$here/build/ecoli.png"
+    echo "(look at build/ecoli.png: plus strand blue, minus strand orange)"
+else
+    echo "none: without libcairo2-dev, hspz-client was built without it"
+fi
+
+say "8. The daemon stops"
 stop_daemon || die "the daemon ended with status $?"
 tail -n 1 "$work/hspzd.log"
 printf '\nDone. Try it on your own genomes: README.md has the commands.\n'
