@@ -31,6 +31,12 @@ set_devices(struct hspz_config_group *group, const struct hspz_config_source *fr
             return hspz_config_wrong_type(
                 from, item, "a device by its place among those of the server, from 0", err);
         }
+        for (size_t before = 0; before < i; before++) {
+            if (group->devices[before] == (unsigned)number) {
+                return hspz_error_set(err, from->status, "%s: device %u is named twice", from->text,
+                                      group->devices[before]);
+            }
+        }
         group->devices[group->device_count++] = (unsigned)number;
     }
     return HSPZ_OK;

@@ -165,6 +165,7 @@ test_files_are_refused_by_line_or_key_and_value(void **state)
         {"{\"groups\": [\n{\"devices\": [0]}]}", "line 2: groups: one has no indexes"},
         {"{\"groups\": [\n{\"indexes\": [\"a\"]}]}", "line 2: groups: one has no devices"},
         {"{\"groups\": [{\"devices\": []}]}", "devices: [] is not a list of at least one device"},
+        {"{\"groups\": [{\"devices\": [1, 0, 1]}]}", "groups: devices: device 1 is named twice"},
         {"{\"groups\": [{\"devices\": [-1]}]}", "devices: -1 is not a device by its place"},
         {"{\"groups\": [{\"devices\": [\"0\"]}]}", "devices: \"0\" is not a device by its place"},
         {"{\"groups\": [{\"indexes\": \"a\"}]}",
