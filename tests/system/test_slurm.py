@@ -320,6 +320,7 @@ class PlanTest(hspz_test.TestCase):
         self.assertEqual(sorted(os.listdir(self.path("w/results"))), ["0", "1"])
         told = self.run_it("queries", "w", "hsps", "packed", check=1)
         self.assertIn("results are of another command: discover packed\n", told)
+        self.assertIn("sbatch servers.sbatch " + self.path("w"), self.run_it("servers", "w", check=1))
 
 
 if __name__ == "__main__":
