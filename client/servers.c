@@ -90,10 +90,12 @@ same_file(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
+/* A name that DNS does not know now is only told when nobody else is named. */
 static enum hspz_status
 read_options(const struct hspz_cli *cli, struct hspz_server_list *list, struct hspz_error *err)
 {
     enum hspz_status status = HSPZ_OK;
+    struct hspz_error absent = {0};
     for (size_t i = 0; i < cli->servers.count && status == HSPZ_OK; i++) {
         const char *const text = cli->servers.items[i];
         char name[HSPZ_SRV_NAME_BYTES];
@@ -101,7 +103,12 @@ read_options(const struct hspz_cli *cli, struct hspz_server_list *list, struct h
         struct hspz_named_server server = {0};
         status = hspz_srv_name(text, name, &tls, err);
         if (status == HSPZ_OK) {
-            status = hspz_srv_look_up(name, tls, list, err);
+            status = hspz_srv_look_up(name, tls, list, &absent);
+            if (status == HSPZ_E_NO_SERVER) {
+                status = HSPZ_OK;
+            } else if (status != HSPZ_OK) {
+                status = hspz_error_set(err, status, "%s", absent.text);
+            }
         } else if (status == HSPZ_E_UNSUPPORTED) {
             status = hspz_address_parse(text, &server.address, err);
             if (status == HSPZ_OK) {
@@ -109,7 +116,9 @@ read_options(const struct hspz_cli *cli, struct hspz_server_list *list, struct h
             }
         }
     }
-    return status;
+    return status == HSPZ_OK && list->count == 0 && absent.status != HSPZ_OK
+               ? hspz_error_set(err, absent.status, "%s", absent.text)
+               : status;
 }
 
 static enum hspz_status

@@ -522,6 +522,9 @@ class ServersTest(hspz_test.TestCase):
             done = ask("srv:" + name)
             self.assertEqual(done.returncode, 1)
             self.assertIn(b"%s: DNS names no server" % name.encode(), done.stderr)
+        # Others that are named do without it.
+        done = ask("srv:nothing.test", "--server", "tcp:" + nodes[2])
+        self.assertTrue(done.stdout == want, done.stderr)
         # With TLS a server is asked for its certificate.
         names.serve("_hspz._tcp.hpc.test", 0, (0, 0, nodes[2]))
         done = ask("tls-srv:hpc.test")
