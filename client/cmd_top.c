@@ -22,7 +22,7 @@
 #define CLEAR_LINE "\033[K\n"
 
 struct row {
-    char name[NAME_BYTES];
+    char name[NAME_BYTES], state[16]; /* a device's, else empty */
     uint64_t running, waiting, ended, hits, bytes_out, device_ns;
     uint64_t latency[BUCKETS];
 };
@@ -76,6 +76,7 @@ take_row(const struct hspz_node *node, const char *key, struct row *out)
         char name[48];
         text(node, "name", name, sizeof(name));
         snprintf(out->name, sizeof(out->name), "%" PRIu64 " %s", number(node, key), name);
+        text(node, "state", out->state, sizeof(out->state));
     }
     out->running = number(node, "running");
     out->waiting = number(node, "waiting");
@@ -203,7 +204,11 @@ print_row(const struct sample *now, const struct row *row, const struct row *bef
     short_number((double)(row->bytes_out - before->bytes_out) / seconds, bytes);
     percentile(now, latency, 0.5, half);
     percentile(now, latency, 0.99, most);
-    short_name(row->name[0] != '\0' ? row->name : "(everybody)", name);
+    const bool away = row->state[0] != '\0' && strcmp(row->state, "ready") != 0;
+    char whole[sizeof(row->state) + 2 + sizeof(row->name)];
+    snprintf(whole, sizeof(whole), "%s%s%s", away ? row->state : "", away ? ": " : "",
+             row->name[0] != '\0' ? row->name : "(everybody)");
+    short_name(whole, name);
     printf("%-24s %5" PRIu64 " %5" PRIu64 " %7s %7s %7s %6.0f%% %8s %8s", name, row->running,
            row->waiting, jobs, hits, bytes,
            (double)(row->device_ns - before->device_ns) / seconds / 1e7, half, most);

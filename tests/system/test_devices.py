@@ -115,6 +115,10 @@ class DevicesTest(hspz_test.TestCase):
             devices = self.devices(daemon)
             self.assertEqual([d["state"] for d in devices],
                              ["ready"] * good + ["lost"] * len(bad))
+            if good == 5:  # top shows 32 of them
+                shown = daemon.client("top", "--once", check=0).stdout
+                self.assertEqual(shown.count("\nlost: "), 3, shown)
+                self.assertIn("\nlost: 5 sim", shown)
             self.assertEqual([d["parts"] for d in devices[good:]], list(bad))
             self.assertEqual(sum(d["parts"] for d in devices),
                              2 * (good + len(bad)) * len(self.chunks))
