@@ -179,7 +179,8 @@ step_hangs(const struct hspz_service *s)
 {
     const uint64_t now = uv_hrtime(), limit_ns = s->config->device_timeout_ms * 1000000;
     for (unsigned i = 0; i < s->worker_count && limit_ns != 0; i++) {
-        if (hspz_worker_step_ns(s->workers[i], now) > limit_ns) {
+        /* Those that have ended are gone. */
+        if (s->workers[i] != NULL && hspz_worker_step_ns(s->workers[i], now) > limit_ns) {
             return true;
         }
     }

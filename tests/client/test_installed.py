@@ -76,7 +76,7 @@ class InstalledTest(unittest.TestCase):
                 self.assertEqual(requests[-1][3][0]["hsps"], {"threshold": 1500})
                 if kind is ShmBothStub:
                     # To callbacks and by the iterator, also of jobs that were given up: each place once, in order.
-                    self.assertTrue(server.served.wait(20))
+                    self.assertTrue(server.served.acquire(timeout=20))
                     self.assertGreater(len(server.places), 8 * 10)
                     self.assertEqual(server.freed, server.places)
         got = said.pop()
