@@ -179,8 +179,7 @@ step_hangs(const struct hspz_service *s)
 {
     const uint64_t now = uv_hrtime(), limit_ns = s->config->device_timeout_ms * 1000000;
     for (unsigned i = 0; i < s->worker_count && limit_ns != 0; i++) {
-        /* Those that have ended are gone. */
-        if (s->workers[i] != NULL && hspz_worker_step_ns(s->workers[i], now) > limit_ns) {
+        if (hspz_worker_step_ns(s->workers[i], now) > limit_ns) {
             return true;
         }
     }
@@ -220,6 +219,9 @@ hspz_daemon_on_tick(uv_timer_t *timer)
     tick_idle(d);
     tick_parent(d);
     hspz_daemon_look(d);
+    if (d->finished) {
+        return; /* workers and handles are gone */
+    }
     if (d->lost_ms != 0) {
         tick_lost(d);
     } else if (s->state == HSPZ_SERVICE_STOPPING &&

@@ -361,38 +361,35 @@ test_groups_name_their_devices_and_indexes(void **state)
     hspz_config_fini(&config);
 }
 
-static void
-test_tenants_survive_each_failing_allocation(void **state)
+/* Loads the text with each allocation failing once; how many there were, and one. */
+static long
+fail_each_allocation(const char *text)
 {
-    (void)state;
     long n = 1;
     for (bool failed = true; failed; n++) {
         struct hspz_config config;
         struct hspz_error err = {0};
         failing_malloc_arm(n);
-        const enum hspz_status status = load_text(TENANTS_TEXT, &config, &err);
+        const enum hspz_status status = load_text(text, &config, &err);
         failed = failing_malloc_disarm();
         assert_int_equal(status == HSPZ_OK, !failed);
         hspz_config_fini(&config);
     }
-    assert_true(n > 8);
+    return n;
+}
+
+static void
+test_tenants_survive_each_failing_allocation(void **state)
+{
+    (void)state;
+    assert_true(fail_each_allocation(TENANTS_TEXT) > 8);
 }
 
 static void
 test_groups_survive_each_failing_allocation(void **state)
 {
     (void)state;
-    long n = 1;
-    for (bool failed = true; failed; n++) {
-        struct hspz_config config;
-        struct hspz_error err = {0};
-        failing_malloc_arm(n);
-        const enum hspz_status status = load_text(GROUPS_TEXT, &config, &err);
-        failed = failing_malloc_disarm();
-        assert_int_equal(status == HSPZ_OK, !failed);
-        hspz_config_fini(&config);
-    }
-    assert_true(n > 6);
+    assert_true(fail_each_allocation(GROUPS_TEXT) > 6);
 }
 
 static void
