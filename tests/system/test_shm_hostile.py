@@ -1,6 +1,7 @@
 """Peers that lie about shared memory, keep it, write where they should not, or die: each harms itself alone. A
 well-behaved neighbour's job gives the right bytes after every one of them."""
 
+import contextlib
 import fcntl
 import mmap
 import os
@@ -80,12 +81,35 @@ class Scene(hspz_test.TestCase):
         self.neighbour_is_well()
 
     @staticmethod
-    def scribble(fd, size, stop):
-        rng = random.Random(3)
-        noise = rng.randbytes(1 << 16) + b"\xff" * 4096 + bytes(4096)
-        while not stop.is_set():
-            start = rng.randrange(len(noise) - 4096)
-            os.pwrite(fd, noise[start:start + rng.randrange(1, 4096)], rng.randrange(size - 4096))
+    @contextlib.contextmanager
+    def scribbling(fd, size):
+        """Meanwhile somebody writes noise there, without an end."""
+        stop = threading.Event()
+
+        def scribble():
+            rng = random.Random(3)
+            noise = rng.randbytes(1 << 16) + b"\xff" * 4096 + bytes(4096)
+            while not stop.is_set():
+                start = rng.randrange(len(noise) - 4096)
+                os.pwrite(fd, noise[start:start + rng.randrange(1, 4096)], rng.randrange(size - 4096))
+        scribbler = threading.Thread(target=scribble)
+        scribbler.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            scribbler.join()
+
+    @contextlib.contextmanager
+    def scribbling_in_ring(self, peer):
+        """The daemon's own user can."""
+        os.fchmod(peer.ring_fd, 0o600)
+        writer = os.open("/proc/self/fd/%d" % peer.ring_fd, os.O_RDWR)
+        try:
+            with self.scribbling(writer, peer.ring_bytes):
+                yield
+        finally:
+            os.close(writer)
 
 
 class HostileTest(Scene):
@@ -223,15 +247,9 @@ class HostileTest(Scene):
         daemon.stop()
 
     def test_one_who_may_write_the_ring_all_the_same_spoils_its_own_results(self):
-        """The daemon's own user can."""
         daemon = self.start()
         with ShmPeer(daemon.path) as peer:
-            os.fchmod(peer.ring_fd, 0o600)
-            writer = os.open("/proc/self/fd/%d" % peer.ring_fd, os.O_RDWR)
-            stop = threading.Event()
-            scribbler = threading.Thread(target=self.scribble, args=(writer, peer.ring_bytes, stop))
-            scribbler.start()
-            try:
+            with self.scribbling_in_ring(peer):
                 for i in range(12):
                     result, data, _ = peer.discover(
                         "ref", encoding=("columnar", "packed")[i % 2], query=self.heavy, **OUT)
@@ -239,10 +257,6 @@ class HostileTest(Scene):
                         p[0]["hit_end"] - p[0]["hit_begin"]
                         for p in (n[2] for n in peer.notices)))
                     self.assertTrue(data)
-            finally:
-                stop.set()
-                scribbler.join()
-                os.close(writer)
             self.neighbour_is_well()
         daemon.stop()
 
@@ -252,19 +266,13 @@ class HostileTest(Scene):
         size = 8000 * 8
         good = struct.pack("<8000Q", *[rng.randrange(1 << 24) << 32 | i for i in range(8000)])
         with ShmPeer(daemon.path) as peer:
-            stop = threading.Event()
-            scribbler = threading.Thread(target=self.scribble, args=(peer.input_fd, size, stop))
-            scribbler.start()
-            try:
+            with self.scribbling(peer.input_fd, size):
                 for i in range(60):
                     place = peer.put(good)
                     job = {"seeds": place} if i % 2 else {"query": {"bases": place}}
                     error, result = peer.response(peer.request(
                         "discover", dict(job, index="ref", transport="shm")))
                     self.assertTrue(error is None or error["code"] == "bad_request", error)
-            finally:
-                stop.set()
-                scribbler.join()
             # Whether one got through is the scheduler's; the next one does.
             _, data, _ = peer.discover("ref", seeds=peer.put(good), transport="shm")
             self.assertEqual(data, self.neighbour.discover("ref", seeds=good)[1])
@@ -475,12 +483,8 @@ class KeysTest(Scene):
     def test_garbage_written_while_keys_are_read_is_one_request_or_another(self):
         daemon = self.start()
         with ShmPeer(daemon.path) as peer:
-            stop = threading.Event()
-            size = 24 * 8000
-            scribbler = threading.Thread(target=self.scribble, args=(peer.input_fd, size, stop))
-            scribbler.start()
             peer.call("filter.create", filter="g", kind="gqf", capacity=10**6, slot_bits=64)
-            try:
+            with self.scribbling(peer.input_fd, 24 * 8000):
                 for i in range(30):
                     keys, counts = peer.put(self.pack([1] * 8000)), peer.put(self.pack([1] * 8000), 64000)
                     error, result = peer.response(peer.request("filter.insert", filter="g", keys=keys, counts=counts,
@@ -488,21 +492,13 @@ class KeysTest(Scene):
                     self.assertTrue(error is None or error["code"] == "bad_request", error)
                     error, result = peer.response(peer.request("filter.query", filter="f", keys=keys))
                     self.assertEqual((error, result["keys"]), (None, 8000))
-            finally:
-                stop.set()
-                scribbler.join()
         self.neighbour_is_well()
         daemon.stop()
 
     def test_one_who_may_write_the_ring_spoils_its_own_answers(self):
         daemon = self.start()
         with ShmPeer(daemon.path) as peer:
-            os.fchmod(peer.ring_fd, 0o600)
-            writer = os.open("/proc/self/fd/%d" % peer.ring_fd, os.O_RDWR)
-            stop = threading.Event()
-            scribbler = threading.Thread(target=self.scribble, args=(writer, peer.ring_bytes, stop))
-            scribbler.start()
-            try:
+            with self.scribbling_in_ring(peer):
                 for i in range(12):
                     method = ("filter.count", "filter.query", "filter.enumerate")[i % 3]
                     params = {"transport": "shm", "filter": "f"}
@@ -510,10 +506,6 @@ class KeysTest(Scene):
                         params.update(keys=peer.put(self.pack(self.keys)), answer=("both", "array", "bitmap")[i % 2])
                     result = peer.call(method, params)
                     self.assertEqual(result.get("keys", result.get("entries")), self.KEYS)
-            finally:
-                stop.set()
-                scribbler.join()
-                os.close(writer)
         self.neighbour_is_well()
         daemon.stop()
 
