@@ -245,26 +245,6 @@ test_too_many_hsps_are_refused(void **state)
     }
 }
 
-/* Runs a job without an allocation of the test's own; counts its HSPs. */
-static enum hspz_status
-run_bare(const struct fixture *f, const struct hspz_job_spec *spec, uint64_t *hsps)
-{
-    static uint64_t buffer[512];
-    const struct hspz_engine_ops *ops = f->runner.ops;
-    struct hspz_job *job = NULL;
-    struct hspz_error err = {0};
-    enum hspz_status status = ops->job_begin(f->runner.engine, f->ref, spec, &job, &err);
-    struct hspz_part part = {.anchors = buffer, .capacity = 512};
-    *hsps = 0;
-    while (status == HSPZ_OK && part.kind != HSPZ_STEP_DONE) {
-        status = ops->job_step(f->runner.lane, job, &part, &err);
-        *hsps += part.kind == HSPZ_STEP_HSPS ? part.count : 0;
-    }
-    assert_true(status == HSPZ_OK || err.text[0] != '\0');
-    ops->job_end(&job);
-    return status;
-}
-
 static void
 test_no_memory_ends_a_job_and_leaves_nothing(void **state)
 {
@@ -282,13 +262,13 @@ test_no_memory_ends_a_job_and_leaves_nothing(void **state)
         spec.scoring.threshold = 2;
         spec.scoring.scope = (enum hspz_hsp_scope)scope;
         uint64_t want, got;
-        assert_int_equal(run_bare(&f, &spec, &want), HSPZ_OK);
+        assert_int_equal(runner_run_bare(&f.runner, f.ref, &spec, &want), HSPZ_OK);
         assert_true(want > 5000);
         bool failed = true;
         long n = 1;
         for (; failed; n++) {
             failing_malloc_arm(n);
-            const enum hspz_status status = run_bare(&f, &spec, &got);
+            const enum hspz_status status = runner_run_bare(&f.runner, f.ref, &spec, &got);
             failed = failing_malloc_disarm();
             assert_int_equal(status, failed ? HSPZ_E_OUT_OF_MEMORY : HSPZ_OK);
         }

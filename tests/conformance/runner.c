@@ -203,6 +203,27 @@ runner_run(struct runner *r, struct hspz_ref *ref, const struct hspz_job_spec *s
     return result;
 }
 
+enum hspz_status
+runner_run_bare(struct runner *r, struct hspz_ref *ref, const struct hspz_job_spec *spec,
+                uint64_t *records)
+{
+    static uint64_t buffer[4096];
+    struct hspz_job *job = NULL;
+    struct hspz_error err = {0};
+    enum hspz_status status = r->ops->job_begin(r->engine, ref, spec, &job, &err);
+    struct hspz_part part = {.anchors = buffer, .capacity = sizeof(buffer) / sizeof(*buffer)};
+    *records = 0;
+    while (status == HSPZ_OK && part.kind != HSPZ_STEP_DONE) {
+        status = r->ops->job_step(r->lane, job, &part, &err);
+        if (part.kind == HSPZ_STEP_HSPS || part.kind == HSPZ_STEP_ANCHORS) {
+            *records += part.count;
+        }
+    }
+    assert_true(status == HSPZ_OK || err.text[0] != '\0');
+    r->ops->job_end(&job);
+    return status;
+}
+
 void
 run_result_free(struct run_result *result)
 {

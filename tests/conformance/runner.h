@@ -52,6 +52,9 @@ struct run_result runner_run(struct runner *r, struct hspz_ref *ref,
 /* The part's anchors, packed, of a job by columns. */
 void runner_unpack(const struct hspz_part *part, uint64_t *anchors);
 void run_result_free(struct run_result *result);
+/* Runs a job without an allocation of the test's own; counts its anchors or HSPs. */
+enum hspz_status runner_run_bare(struct runner *r, struct hspz_ref *ref,
+                                 const struct hspz_job_spec *spec, uint64_t *records);
 
 /* Runs the model's job, packed and by columns, and fails the test on any
  * difference: chunks, order, anchors, totals. */

@@ -472,25 +472,6 @@ test_masks_that_are_none_are_refused(void **state)
 
 /* ---- faults ---- */
 
-static enum hspz_status
-run_bare(const struct fixture *f, const struct hspz_job_spec *spec, uint64_t *anchors)
-{
-    static uint64_t buffer[4096];
-    const struct hspz_engine_ops *ops = f->runner.ops;
-    struct hspz_job *job = NULL;
-    struct hspz_error err = {0};
-    enum hspz_status status = ops->job_begin(f->runner.engine, f->ref, spec, &job, &err);
-    struct hspz_part part = {.anchors = buffer, .capacity = 4096};
-    *anchors = 0;
-    while (status == HSPZ_OK && part.kind != HSPZ_STEP_DONE) {
-        status = ops->job_step(f->runner.lane, job, &part, &err);
-        *anchors += part.kind == HSPZ_STEP_ANCHORS ? part.count : 0;
-    }
-    assert_true(status == HSPZ_OK || err.text[0] != '\0');
-    ops->job_end(&job);
-    return status;
-}
-
 static void
 test_no_memory_for_a_mask_ends_the_job(void **state)
 {
@@ -509,15 +490,15 @@ test_no_memory_for_a_mask_ends_the_job(void **state)
     struct model_job job = fixture_job(&f, query);
     struct hspz_job_spec spec = runner_spec(&job);
     uint64_t all, want, got;
-    assert_int_equal(run_bare(&f, &spec, &all), HSPZ_OK);
+    assert_int_equal(runner_run_bare(&f.runner, f.ref, &spec, &all), HSPZ_OK);
     spec.mask = (struct hspz_seed_mask){.ops = s.ops, .filter = s.filter, .above = 1};
-    assert_int_equal(run_bare(&f, &spec, &want), HSPZ_OK);
+    assert_int_equal(runner_run_bare(&f.runner, f.ref, &spec, &want), HSPZ_OK);
     assert_true(want > 0 && want < all);
     bool failed = true;
     long n = 1;
     for (; failed; n++) {
         failing_malloc_arm(n);
-        const enum hspz_status status = run_bare(&f, &spec, &got);
+        const enum hspz_status status = runner_run_bare(&f.runner, f.ref, &spec, &got);
         failed = failing_malloc_disarm();
         assert_int_equal(status, failed ? HSPZ_E_OUT_OF_MEMORY : HSPZ_OK);
     }
