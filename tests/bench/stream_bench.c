@@ -1,10 +1,10 @@
 /* The CUDA engine from end to end: anchors in pinned host memory, packed and by columns, beside the
- * bus; independent batches on one device and on two; small batches.
+ * bus; independent batches on one device and on two, four, ...; small batches.
  *
- *   stream_bench [--bases N]
+ *   stream_bench [--bases N] [--devices]     --devices: only what more devices change
  *
- * The bus is measured in the same run, with parts of the same size. Two devices are checked to give
- * the same anchors, in order. */
+ * The bus is measured in the same run, with parts of the same size. All devices are checked to give
+ * the same anchors, in order. 503316480 bases have 30 hits a seed. */
 #include "engine/engine.h"
 #include "engine/sequences.h"
 #include "tests/bench/bench.h"
@@ -18,11 +18,15 @@
 
 #define PART_ANCHORS (UINT64_C(1) << 20)
 #define LANES_MAX 4
-#define PAIR_LANES (LANES_MAX / 2) /* on each of two devices */
+#define DEVICES_MAX 8
+#define DEVICE_LANES 2 /* on each of several devices */
+#define WORKERS_MAX (DEVICES_MAX * DEVICE_LANES)
 #define QUERY_BASES 8000000
 #define ROUNDS 4
 #define SMALL_SEEDS 1000
 #define SMALL_RUNS 3000
+#define TINY_RUNS 10000
+#define WINDOW 19
 
 static uint64_t
 draw(uint64_t *state)
@@ -215,43 +219,84 @@ run_lanes(struct worker *workers, unsigned lanes, const char *query, double bus)
     }
 }
 
-/* The same batches on both devices, by lanes of their own. */
+/* Each device has the same batches, by lanes of its own. */
 static void
-check_pair(struct worker *workers, const char *query)
+share_to_devices(struct worker *workers, unsigned devices, const char *query)
 {
-    share_query(workers, PAIR_LANES, query);
-    share_query(workers + PAIR_LANES, PAIR_LANES, query);
-    for (unsigned i = 0; i < LANES_MAX; i++) {
-        workers[i].digesting = true;
-    }
-    (void)run_together(workers, LANES_MAX);
-    for (unsigned i = 0; i < LANES_MAX; i++) {
-        workers[i].digesting = false;
-    }
-    for (unsigned i = 0; i < PAIR_LANES; i++) {
-        const struct worker *one = &workers[i], *other = &workers[PAIR_LANES + i];
-        const bool equal = one->anchors == other->anchors && one->digest == other->digest;
-        printf("two devices, batch %u, anchors, %llu, digests, %016llx, %016llx  %s\n", i,
-               (unsigned long long)one->anchors, (unsigned long long)one->digest,
-               (unsigned long long)other->digest, equal ? "ok" : "WRONG");
-        if (!equal || one->anchors == 0) {
-            exit(1);
-        }
+    for (unsigned d = 0; d < devices; d++) {
+        share_query(workers + d * DEVICE_LANES, DEVICE_LANES, query);
     }
 }
 
-/* Twice the batches on two devices against as many lanes each on the first alone. */
 static void
-run_pair(struct worker *workers, const char *query)
+check_devices(struct worker *workers, unsigned devices)
 {
-    share_query(workers, LANES_MAX, query);
-    const struct stream one = run_rounds(workers, PAIR_LANES);
-    const struct stream two = run_rounds(workers, LANES_MAX);
-    printf("two devices, lanes each, %u, anchors, %llu, GB/s, %.2f, one, anchors, %llu, GB/s, "
-           "%.2f, ratio, %.3f\n",
-           (unsigned)PAIR_LANES, (unsigned long long)two.anchors, gigabytes_s(&two),
-           (unsigned long long)one.anchors, gigabytes_s(&one),
-           gigabytes_s(&two) / gigabytes_s(&one));
+    const unsigned count = devices * DEVICE_LANES;
+    for (unsigned i = 0; i < count; i++) {
+        workers[i].digesting = true;
+    }
+    (void)run_together(workers, count);
+    for (unsigned i = 0; i < count; i++) {
+        const struct worker *one = &workers[i % DEVICE_LANES], *other = &workers[i];
+        workers[i].digesting = false;
+        if (one->anchors != other->anchors || one->digest != other->digest || one->anchors == 0) {
+            printf("device %u, batch %u, anchors, %llu, digest, %016llx, of device 0, %llu, "
+                   "%016llx  WRONG\n",
+                   i / DEVICE_LANES, i % DEVICE_LANES, (unsigned long long)other->anchors,
+                   (unsigned long long)other->digest, (unsigned long long)one->anchors,
+                   (unsigned long long)one->digest);
+            exit(1);
+        }
+    }
+    printf("%u devices, anchors each, %llu, digests, %016llx, %016llx, of all  ok\n", devices,
+           (unsigned long long)(workers[0].anchors + workers[1].anchors),
+           (unsigned long long)workers[0].digest, (unsigned long long)workers[1].digest);
+}
+
+static void *
+work_tiny(void *arg)
+{
+    struct worker *w = arg;
+    for (unsigned i = 0; i < TINY_RUNS; i++) {
+        (void)work(w);
+    }
+    return NULL;
+}
+
+/* Microseconds of a batch of one window, with one lane of each device at such, one after the other.
+ */
+static double
+tiny_us(struct worker *workers, unsigned devices, const char *query)
+{
+    const double from = now_s();
+    for (unsigned i = 0; i < devices * DEVICE_LANES; i += DEVICE_LANES) {
+        workers[i].spec.bases = (struct hspz_span){(const uint8_t *)query, WINDOW};
+        if (pthread_create(&workers[i].thread, NULL, work_tiny, &workers[i]) != 0) {
+            exit(1);
+        }
+    }
+    for (unsigned i = 0; i < devices * DEVICE_LANES; i += DEVICE_LANES) {
+        pthread_join(workers[i].thread, NULL);
+    }
+    return (now_s() - from) * 1e6 / TINY_RUNS;
+}
+
+/* As many times the batches as there are devices, against those of the first alone. */
+static void
+run_devices(struct worker *workers, unsigned devices, const char *query, double bus)
+{
+    share_to_devices(workers, devices, query);
+    check_devices(workers, devices);
+    const struct stream one = run_rounds(workers, DEVICE_LANES);
+    const struct stream all = run_rounds(workers, devices * DEVICE_LANES);
+    printf("%u devices, lanes each, %u, anchors, %llu, GB/s, %.2f, one, %.2f, ratio, %.3f, of %u "
+           "buses, %.3f\n",
+           devices, (unsigned)DEVICE_LANES, (unsigned long long)all.anchors, gigabytes_s(&all),
+           gigabytes_s(&one), gigabytes_s(&all) / gigabytes_s(&one), devices,
+           gigabytes_s(&all) / devices / bus);
+    printf("%u devices, batches of one window, us, %.2f, one, %.2f\n", devices,
+           tiny_us(workers, devices, query), tiny_us(workers, 1, query));
+    fflush(stdout);
 }
 
 static int
@@ -328,12 +373,12 @@ close_worker(struct worker *w)
     w->ops->buffer_destroy(w->engine, &w->buffer);
 }
 
-/* Lanes on the first device and, with `devices` 2, their second half on the second. */
+/* So many to a device, on the first ones. */
 static void
-open_workers(struct worker workers[LANES_MAX], struct hspz_engine *engine, struct hspz_ref *ref,
-             unsigned devices)
+open_workers(struct worker workers[WORKERS_MAX], unsigned count, unsigned each,
+             struct hspz_engine *engine, struct hspz_ref *ref)
 {
-    for (unsigned i = 0; i < LANES_MAX; i++) {
+    for (unsigned i = 0; i < count; i++) {
         workers[i] = (struct worker){.ref = ref,
                                      .spec = {.strands = HSPZ_STRANDS_BOTH,
                                               .transitions = true,
@@ -342,44 +387,43 @@ open_workers(struct worker workers[LANES_MAX], struct hspz_engine *engine, struc
                                               .hit_limit = UINT64_MAX,
                                               .keep_words = HSPZ_KEEP_ALL,
                                               .max_word_count = UINT64_MAX}};
-        open_worker(&workers[i], engine, devices == 2 ? i / PAIR_LANES : 0);
+        open_worker(&workers[i], engine, i / each);
     }
 }
 
 static void
-close_workers(struct worker workers[LANES_MAX])
+close_workers(struct worker workers[WORKERS_MAX], unsigned count)
 {
-    for (unsigned i = 0; i < LANES_MAX; i++) {
+    for (unsigned i = 0; i < count; i++) {
         close_worker(&workers[i]);
     }
 }
 
 static void
-large_batches(struct hspz_engine *engine, size_t bases)
+large_batches(struct hspz_engine *engine, size_t bases, bool devices_only)
 {
     const struct hspz_engine_ops *ops = hspz_engine_find("cuda");
     struct hspz_error err = {0};
     struct hspz_index *index = random_index("1110100110010101111", bases);
     struct hspz_ref *ref = NULL;
-    struct worker workers[LANES_MAX];
+    struct worker workers[WORKERS_MAX];
     char *query = random_bases(QUERY_BASES, 9);
     must(ops->load(engine, index, &ref, &err), &err);
 
-    open_workers(workers, engine, ref, 1);
+    open_workers(workers, LANES_MAX, LANES_MAX, engine, ref);
     const double bus = bus_rate(workers[0].buffer);
     printf("bus, GB/s, %.2f\n", bus);
-    for (unsigned lanes = 1; lanes <= LANES_MAX; lanes *= 2) {
+    fflush(stdout);
+    for (unsigned lanes = 1; !devices_only && lanes <= LANES_MAX; lanes *= 2) {
         run_lanes(workers, lanes, query, bus);
     }
-    close_workers(workers);
+    close_workers(workers, LANES_MAX);
 
-    if (ops->device_count(engine) < 2) {
-        printf("two devices: there is one\n");
-    } else {
-        open_workers(workers, engine, ref, 2);
-        check_pair(workers, query);
-        run_pair(workers, query);
-        close_workers(workers);
+    for (unsigned n = devices_only ? 1 : 2; n <= DEVICES_MAX && n <= ops->device_count(engine);
+         n *= 2) {
+        open_workers(workers, n * DEVICE_LANES, DEVICE_LANES, engine, ref);
+        run_devices(workers, n, query, bus);
+        close_workers(workers, n * DEVICE_LANES);
     }
     free(query);
     ops->unload(&ref);
@@ -389,20 +433,30 @@ large_batches(struct hspz_engine *engine, size_t bases)
 int
 main(int argc, char **argv)
 {
-    const size_t bases = argc == 3 ? strtoull(argv[2], NULL, 10) : UINT64_C(120000000);
+    size_t bases = UINT64_C(120000000);
+    bool devices_only = false;
     const struct hspz_engine_ops *ops = hspz_engine_find("cuda");
     struct hspz_error err = {0};
-    for (int wait = 0; wait < 2; wait++) {
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--devices") == 0) {
+            devices_only = true;
+        } else if (strcmp(argv[i], "--bases") == 0 && i + 1 < argc) {
+            bases = strtoull(argv[++i], NULL, 10);
+        }
+    }
+    for (int wait = 0; wait < (devices_only ? 1 : 2); wait++) {
         struct hspz_engine *engine = NULL;
         const struct hspz_engine_config config = {.cuda = {.always_wait = wait == 1}};
         struct worker worker = {0};
         must(ops->open(&config, &engine, &err), &err);
         if (wait == 0) {
-            large_batches(engine, bases);
+            large_batches(engine, bases, devices_only);
         }
-        open_worker(&worker, engine, 0);
-        small_batches(&worker, wait == 0 ? "one submission" : "with the host's turn");
-        close_worker(&worker);
+        if (!devices_only) {
+            open_worker(&worker, engine, 0);
+            small_batches(&worker, wait == 0 ? "one submission" : "with the host's turn");
+            close_worker(&worker);
+        }
         ops->close(&engine);
     }
     return 0;

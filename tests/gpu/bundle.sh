@@ -27,7 +27,7 @@ filter_tests="filter_mixed_test filter_hostile_test filter_rates_test filter_cou
 shared_modules="slow_reads fail_alloc count_copies"
 if [ -n "$soft" ]; then
     # shellcheck disable=SC2046,SC2086
-    ninja -C "$build" $common $(printf 'tests/gpu/soft/soft_%s ' hspzd $tests $filter_tests) $(printf 'tests/system/%s.so ' $shared_modules)
+    ninja -C "$build" $common $(printf 'tests/gpu/soft/soft_%s ' hspzd lost_hspzd $tests $filter_tests) $(printf 'tests/system/%s.so ' $shared_modules)
 else
     ninja -C "$build"
 fi
@@ -35,7 +35,7 @@ fi
 rm -rf bundle
 mkdir -p bundle/bin bundle/lib bundle/genomes
 if [ -n "$soft" ]; then
-    for program in hspzd $tests $filter_tests; do
+    for program in hspzd lost_hspzd $tests $filter_tests; do
         cp "$build/tests/gpu/soft/soft_$program" "bundle/bin/$program"
     done
 else

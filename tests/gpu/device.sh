@@ -3,11 +3,12 @@
 # CUDA engine, a subset under each sanitizer, then the measurements. Logs go to $OUT (default out/).
 #
 #   tests/gpu/device.sh [tests] [card] [system] [served] [soak] [fair] [sanitize] [bench] [hsps]
-#                       [jobs] [wire] [filters] [keys] [paper] [sketches]
+#                       [jobs] [wire] [filters] [keys] [paper] [sketches] [gpus]
 #
-# All but `paper` and `sketches` when none is named. `card` has what only a card can show, `system` the black-box
+# All but `paper`, `sketches` and `gpus` when none is named. `card` has what only a card can show, `system` the black-box
 # tests of the daemon with the CUDA engine, `fair` shares by weight and what small batches wait beside a tenant with
-# a chunk of 2^31 hits, `keys` filters against exact sets and counts, `paper` experiments on filters.
+# a chunk of 2^31 hits, `keys` filters against exact sets and counts, `paper` experiments on filters, `gpus` what several
+# GPUs of one host do, as many as there are.
 #
 # Ends with a table of all results and a line of counts, in less than 12,000 characters; non-zero when anything failed.
 # HSPZ_SECONDS (570): after so many nothing more is begun, and what runs is stopped. HSPZ_CARD_SYSTEM: which of
@@ -28,7 +29,7 @@ export HSPZ_BUILD="$PWD/bundle/build" PYTHONPATH="$PWD/bundle/python${PYTHONPATH
 mkdir -p "$HSPZ_BUILD/daemon" "$HSPZ_BUILD/client" "$HSPZ_BUILD/tests/system" "$HSPZ_BUILD/tests/gpu" \
     "$HSPZ_BUILD/tests/bench"
 for file in daemon/hspzd client/hspz-client tests/gpu/lost_hspzd tests/gpu/old_hspzd tests/system/failing_hspzd \
-    tests/system/hits_to_keys tests/bench/stream_bench; do
+    tests/system/hits_to_keys tests/bench/stream_bench tests/bench/simulate; do
     ln -sf "$PWD/bundle/bin/${file##*/}" "$HSPZ_BUILD/$file"
 done
 for file in slow_reads.so fail_alloc.so; do
@@ -257,6 +258,20 @@ for part; do
             run 100 "filter_paper, $mode" bundle/bin/filter_paper $mode 26
             cat "$out/last"
         done
+        ;;
+    gpus)
+        # Of what measures, the software card has only that by hspzd, in which a step takes seconds.
+        if [ -e bundle/bin/stream_bench ]; then
+            run 120 "gpus, discover" bundle/bin/stream_bench --bases 503316480 --devices
+            cat "$out/last"
+            run 60 "gpus, filters" bundle/bin/split_bench 28
+            cat "$out/last"
+            set --
+        else
+            set -- --bases 100000 --clients 1 --tiny 20 --hang-ms 60000 --timeout-ms 30000
+        fi
+        run 400 "gpus, hspzd" env HSPZ_TEST_ENGINE=cuda python3 tests/bench/gpus.py "$@"
+        cat "$out/last"
         ;;
     sketches)
         run 200 sketches bundle/bin/discover_mappings

@@ -26,6 +26,7 @@ static _Atomic size_t used;
 static atomic_long live; /* allocations, streams and events */
 static atomic_long left;
 static atomic_bool happened;
+static _Atomic unsigned broken;   /* devices, a bit each */
 static _Thread_local int current; /* device */
 static _Thread_local bool misplaced;
 
@@ -55,7 +56,13 @@ fails(void)
 {
     const bool now = left > 0 && atomic_fetch_sub(&left, 1) == 1;
     happened = happened || now;
-    return now;
+    return now || (broken >> current & 1) != 0;
+}
+
+void
+soft_break(void)
+{
+    atomic_fetch_or(&broken, 1u << current);
 }
 
 cudaError_t

@@ -16,6 +16,9 @@ void soft_fail_arm(long n);
 /* Back to normal; true when the failure happened. */
 bool soft_fail_disarm(void);
 
+/* Every call of the current device that can fail does from now on. */
+void soft_break(void);
+
 /* Allocations, streams and events that are there. */
 long soft_live(void);
 

@@ -1,0 +1,343 @@
+#!/usr/bin/env python3
+"""A simulated pair of genomes through hspzd and hspz-client on one, two, four, ... GPUs of this host: the same bytes on all,
+rates against one GPU, memory, what a tiny batch costs, and what becomes of jobs when a GPU is lost or hangs.
+
+    tests/bench/gpus.py [--bases N] [--clients C] [--tiny N] [served] [lost] [hung]
+
+HSPZ_BUILD names the build folder; HSPZ_TEST_ENGINE and HSPZ_TEST_OPTIONS as for the system tests. The GPUs are those of
+nvidia-smi, or SOFT_CARD_DEVICES of the software card.
+
+served  C clients to a GPU at once, discover (each with all anchors of the pair, packed, to /dev/null) and hsps (a file in
+        memory); the digests that the server gives and the client checks, and the files, must be the same
+lost    on two or more (lost_hspzd): a kernel reads outside all memory on one GPU amid such jobs. One hspzd has all
+        GPUs: what its jobs come to, when it ends, when the one that is started then has answered. One hspzd to a GPU, and a
+        client that names all of them: its bytes, with a GPU lost and with an hspzd killed
+hung    on two or more: all multiprocessors of one GPU are taken for some seconds; an index on all GPUs, and one
+        whose blocks are spread over them. All jobs must give the same bytes"""
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+import hspz_test  # noqa: E402
+
+LOST = os.path.join(hspz_test.BUILD, "tests", "gpu", "lost_hspzd")
+LOSE_CAP = 4099  # of the job that harms its GPU
+BUS = 55e9  # bytes a second from a card
+OPTIONS = ("--job-memory", "16G", "--shm-memory", "4G", "--part-bytes", "8M")
+
+
+def gpu_count():
+    tool = shutil.which("nvidia-smi")
+    if "SOFT_CARD_DEVICES" in os.environ or tool is None:
+        return int(os.environ.get("SOFT_CARD_DEVICES", "1"))
+    said = subprocess.run([tool, "-L"], capture_output=True, text=True, check=True).stdout
+    return said.count("UUID: GPU-")
+
+
+def names(first, count=1):
+    return ",".join(str(d) for d in range(first, first + count))
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+class Wrong(Exception):
+    pass
+
+
+class Pair:
+    """A simulated pair, its index in one block and in many, and a short query for the culprit."""
+
+    def __init__(self, folder, bases, blocks):
+        self.folder, self.daemons, self.clients = folder, [], []
+        self.ref, self.query = self.path("r.fa"), self.path("q.fa")
+        simulate = os.path.join(hspz_test.BUILD, "tests", "bench", "simulate")
+        subprocess.run([simulate, "--bases", str(bases), "--sequences", "20", self.ref, self.query], check=True)
+        self.index = self.built("one.hspz")
+        self.in_blocks = self.built("blocks.hspz", "--block-size", str(bases // blocks))
+        with open(self.query, encoding="ascii") as file:
+            file.readline()
+            self.short = file.read(200000 if bases > 10000000 else 4000).replace("\n", "").encode().upper()
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def built(self, name, *args):
+        hspz_test.client("index", "build", self.ref, "-o", self.path(name), *args, check=0)
+        return self.path(name)
+
+    def daemon(self, gpus, *args, index=None, program=None, socket="hspz.sock", **env):
+        """hspzd on GPUs named as `--devices` has them."""
+        before = hspz_test.HSPZD
+        hspz_test.HSPZD = program or before
+        try:
+            daemon = hspz_test.Daemon(self.folder, "--devices", gpus, *OPTIONS, *args, indexes={"r": index or self.index},
+                                      env=hspz_test.child_env(**env), socket_path=self.path(socket), wait=False)
+        finally:
+            hspz_test.HSPZD = before
+        self.daemons.append(daemon)
+        daemon.wait_ready()
+        return daemon
+
+    def end(self, failed):
+        """What a part that failed left."""
+        for daemon in self.daemons:
+            if daemon.alive():
+                if failed:
+                    say_log(daemon)
+                daemon.process.kill()
+                daemon.process.wait()
+        for process in self.clients:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self.daemons, self.clients = [], []
+
+
+class Jobs:
+    """Processes of hspz-client that run at the same time."""
+
+    def __init__(self, pair, servers, command, count, number=0):
+        self.command, self.begin = command, time.monotonic()
+        self.outs = [pair.path("out%d" % (number + i)) if command == "hsps" else "/dev/null" for i in range(count)]
+        self.errors = [open(pair.path("err%d" % (number + i)), "w+", encoding="utf-8") for i in range(count)]
+        more = ("--format", "packed") if command == "discover" else ()
+        self.running = [subprocess.Popen(
+            [hspz_test.CLIENT, "-q", "-v", *(word for server in servers for word in ("--server", server)), command, "r",
+             pair.query, "-o", out, *more], stdin=subprocess.DEVNULL, stdout=error, stderr=error)
+            for out, error in zip(self.outs, self.errors)]
+        pair.clients += self.running
+
+    def wait(self):
+        """[(exit status, what came, last line of stderr)] and seconds."""
+        statuses = [process.wait() for process in self.running]
+        took, found = time.monotonic() - self.begin, []
+        for status, out, error in zip(statuses, self.outs, self.errors):
+            error.seek(0)
+            said = error.read()
+            error.close()
+            came = re.findall(r"(?:anchors|HSPs) [^\n]*digest (\w+);", said)
+            found.append((status, digest(out) if status == 0 and self.command == "hsps" else tuple(came),
+                          said.strip().rsplit("\n", 1)[-1], said))
+        return found, took
+
+
+def sure(found, want=None):
+    """That all jobs ended well with the same, which is returned."""
+    for status, came, last, _ in found:
+        want = want or came
+        if status != 0 or not came or came != want:
+            raise Wrong("exit status %d, %s where %s was to come: %s" % (status, came, want, last))
+    return want
+
+
+def anchors_of(found):
+    return sum(int(n) for n in re.findall(r": (\d+) anchors", found[0][3]))
+
+
+# --- served ---------------------------------------------------------------------------------------
+
+def tiny_us(daemon, count):
+    """Round trip of a job of one window, the median."""
+    times = []
+    with daemon.peer() as peer:
+        for _ in range(count):
+            begin = time.perf_counter()
+            peer.discover("r", query={"bases": b"ACGTTGCATGCCATGGTAC"})
+            times.append(time.perf_counter() - begin)
+    return sorted(times)[count // 2] * 1e6
+
+
+def served(pair, options, counts, hsps):
+    first, want = {}, {"hsps": hsps}
+    for gpus in counts:
+        daemon = pair.daemon(names(0, gpus))
+        for command in ("discover", "hsps"):
+            clients = gpus * options.clients
+            found, alone = Jobs(pair, [daemon.server], command, 1).wait()
+            want[command] = sure(found, want.get(command))
+            took = []
+            for _ in range(2):
+                found, seconds = Jobs(pair, [daemon.server], command, clients).wait()
+                sure(found, want[command])
+                took.append(seconds)
+            rate = clients / min(took)
+            first.setdefault(command, rate)
+            line = "%d GPUs, %s: one client %.2f s; %d clients %.2f s, %.2f pairs/s, %.3f times one GPU" % (
+                gpus, command, alone, clients, min(took), rate, rate / first[command])
+            if command == "discover":
+                share = 8 * anchors_of(found) * rate / gpus / BUS
+                line += "; %d anchors each, %.3f of the bus" % (anchors_of(found), share)
+            print(line, flush=True)
+        print("%d GPUs: a tiny batch %.1f us; hspzd %.0f MiB, at most %.0f" % (
+            gpus, tiny_us(daemon, options.tiny), daemon.rss_mib(), daemon.peak_mib()), flush=True)
+        daemon.stop()
+
+
+# --- lost and hung --------------------------------------------------------------------------------
+
+def harm(pair, daemon):
+    """A job that harms the GPU it is on: what it came to, an error's code and text or the digest."""
+    with daemon.peer() as peer:
+        number = peer.request("discover", {"index": "r", "query": {"bases": pair.short}, "unmask": True,
+                                           "max_hits": LOSE_CAP})
+        try:
+            error, result = peer.response(number)
+        except (OSError, EOFError) as gone:
+            return "the connection ended (%s)" % type(gone).__name__
+    return "%s: %s" % (error["code"], error["message"]) if error else "digest " + result["digest"]
+
+
+def say_jobs(what, found, want):
+    right = sum(status == 0 and came == want for status, came, _, _ in found)
+    wrong = sum(status == 0 and came != want for status, came, _, _ in found)
+    print("  %s: %d of %d the same bytes, %d failed" % (what, right, len(found), len(found) - right - wrong))
+    for text in sorted({last for status, _, last, _ in found if status != 0}):
+        print("    " + text)
+    if wrong:
+        raise Wrong("%d jobs ended well with other bytes" % wrong)
+
+
+def say_log(daemon):
+    for line in daemon.log().splitlines():
+        if re.search("device.* (lost|answer)|given up", line):
+            print("    " + line)
+
+
+def lose_one_of_all(pair, options, gpus, want):
+    """One hspzd that has all GPUs."""
+    print("%d GPUs, one hspzd, one GPU lost:" % gpus)
+    daemon = pair.daemon(names(0, gpus), program=LOST, HSPZ_LOSE_CAP=str(LOSE_CAP), HSPZ_LOSE_PART="1")
+    _, alone = Jobs(pair, [daemon.server], "hsps", 2 * gpus).wait()
+    jobs = Jobs(pair, [daemon.server], "hsps", 2 * gpus)
+    time.sleep(alone * options.amid)
+    begin = time.monotonic()
+    print("  the culprit: " + harm(pair, daemon))
+    status = daemon.process.wait(60)
+    ended = time.monotonic() - begin
+    again = pair.daemon(names(0, gpus), program=LOST)
+    ready = time.monotonic() - begin
+    found, _ = jobs.wait()
+    say_jobs("jobs under way", found, want)
+    say_log(daemon)
+    found, took = Jobs(pair, [again.server], "hsps", 2 * gpus).wait()
+    sure(found, want)
+    again.stop()
+    print("  hspzd ended with %d after %.2f s; started again it was ready %.2f s after the loss and gave %d jobs the same bytes in "
+          "%.2f s (before: %.2f)" % (status, ended, ready, len(found), took, alone), flush=True)
+
+
+def lose_one_of_many(pair, options, gpus, want, kill):
+    """One hspzd to a GPU."""
+    daemons = [pair.daemon(names(d), program=LOST, socket="hspz%d.sock" % d, HSPZ_LOSE_CAP=str(LOSE_CAP), HSPZ_LOSE_PART="1")
+               for d in range(gpus)]
+    servers = [daemon.server for daemon in daemons]
+    found, alone = Jobs(pair, servers, "hsps", 1).wait()
+    sure(found, want)
+    jobs = Jobs(pair, servers, "hsps", 1)
+    time.sleep(alone * options.amid)
+    begin = time.monotonic()
+    if kill:
+        daemons[-1].process.kill()
+    else:
+        print("  the culprit: " + harm(pair, daemons[-1]))
+    status = daemons[-1].process.wait(60)
+    ended = time.monotonic() - begin
+    found, took = jobs.wait()
+    sure(found, want)
+    print("%d GPUs, an hspzd each, one %s (exit status %d after %.2f s): the client has the same bytes after %.2f s, "
+          "undisturbed %.2f" % (gpus, "killed" if kill else "with its GPU lost", status, ended, took, alone), flush=True)
+    for daemon in daemons[:-1]:
+        daemon.stop()
+
+
+def lost(pair, options, counts, want):
+    for gpus in counts[1:]:
+        lose_one_of_all(pair, options, gpus, want)
+        lose_one_of_many(pair, options, gpus, want, False)
+        lose_one_of_many(pair, options, gpus, want, True)
+
+
+def hang_one(pair, options, gpus, placement, index, want):
+    print("%d GPUs, placement %s, one GPU taken for %d ms:" % (gpus, placement, options.hang_ms))
+    daemon = pair.daemon(names(0, gpus), "--placement", placement, "--device-timeout-ms", str(options.timeout_ms), program=LOST, index=index,
+                         HSPZ_LOSE_CAP=str(LOSE_CAP), HSPZ_LOSE_PART="1", HSPZ_HANG_MS=str(options.hang_ms))
+    found, alone = Jobs(pair, [daemon.server], "hsps", 2 * gpus).wait()
+    want = sure(found, want)
+    jobs = Jobs(pair, [daemon.server], "hsps", 2 * gpus)
+    time.sleep(alone * options.amid)
+    begin = time.monotonic()
+    culprit, culprit_s = harm(pair, daemon), time.monotonic() - begin
+    found, took = jobs.wait()
+    say_jobs("jobs under way", found, want)
+    # Nobody harms it twice.
+    same = harm(pair, daemon)
+    back = hspz_test.poll(lambda: "device answers again" in daemon.log(), options.hang_ms / 1000 + 10)
+    with daemon.peer() as peer:
+        devices = peer.call("stats")["devices"]
+    say_log(daemon)
+    print("  the culprit: %s, after %.2f s; the same without harm: %s; jobs %.2f s, undisturbed %.2f; the device is back: %s; done "
+          "again %s, parts %s" % (culprit, culprit_s, same == culprit, took, alone, "yes" if back else "no",
+                                  [d["redone"] for d in devices], [d["parts"] for d in devices]), flush=True)
+    found, after = Jobs(pair, [daemon.server], "hsps", 2 * gpus).wait()
+    sure(found, want)
+    print("  then %d jobs in %.2f s" % (len(found), after), flush=True)
+    daemon.stop()
+    return want
+
+
+def hung(pair, options, counts, want):
+    in_blocks = None
+    for gpus in counts[1:]:
+        hang_one(pair, options, gpus, "replicate", pair.index, want)
+        if in_blocks is None:
+            daemon = pair.daemon("0", index=pair.in_blocks)
+            found, took = Jobs(pair, [daemon.server], "hsps", 2).wait()
+            in_blocks = sure(found)
+            print("1 GPUs, all blocks there: 2 jobs in %.2f s" % took, flush=True)
+            daemon.stop()
+        hang_one(pair, options, gpus, "blocks", pair.in_blocks, in_blocks)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--bases", type=int, default=100000000)
+    parser.add_argument("--clients", type=int, default=4)
+    parser.add_argument("--tiny", type=int, default=2000)
+    parser.add_argument("--amid", type=float, default=0.4, help="when harm is done, of the time the jobs take")
+    parser.add_argument("--hang-ms", type=int, default=6000)
+    parser.add_argument("--timeout-ms", type=int, default=1000, help="hspzd's device_timeout_ms then")
+    parser.add_argument("parts", nargs="*", choices=["served", "lost", "hung", []])
+    options = parser.parse_args()
+    parts = options.parts or ["served", "lost", "hung"]
+    most = gpu_count()
+    counts = [n for n in (1, 2, 4, 8) if n <= most]
+    print("%d GPUs" % most, flush=True)
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
+        pair = Pair(folder, options.bases, 4 * most)
+        daemon = pair.daemon("0")
+        want = sure(Jobs(pair, [daemon.server], "hsps", 1).wait()[0])
+        daemon.stop()
+        failed = []
+        for name, part in (("served", served), ("lost", lost), ("hung", hung)):
+            try:
+                if name in parts:
+                    part(pair, options, counts, want)
+            except (Wrong, AssertionError, OSError, EOFError, subprocess.SubprocessError, hspz_test.RpcError) as fault:
+                failed.append(name)
+                print("gpus.py: %s: %s: %s" % (name, type(fault).__name__, fault), flush=True)
+            pair.end(name in failed)
+    return 1 if failed else 0
+
+
+sys.exit(main())
