@@ -404,13 +404,21 @@ walk_flags(struct hspz_config *config, int argc, char **argv, bool table, struct
     return HSPZ_OK;
 }
 
-/* They are the cpu engine's, so that is taken. */
+/* The named ones are GPUs; simulated ones are the cpu engine's, so that is taken. */
 static enum hspz_status
-check_simulated(struct hspz_config *config, struct hspz_error *err)
+check_devices(struct hspz_config *config, struct hspz_error *err)
 {
     struct hspz_simulated *devices = NULL;
     unsigned count;
     struct hspz_error why = {0};
+    if (config->device_count > 0 && config->simulate_devices != NULL) {
+        return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
+                              "devices: simulate_devices stands for them: only one of the two");
+    }
+    if (config->device_count > 0 && config->engine == HSPZ_ENGINE_CPU) {
+        return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
+                              "devices: only the cuda engine has such, not cpu");
+    }
     if (config->simulate_devices == NULL) {
         return HSPZ_OK;
     }
@@ -431,7 +439,7 @@ finish(struct hspz_config *config, struct hspz_error *err)
 {
     enum hspz_status status = hspz_config_check_access(config, err);
     if (status == HSPZ_OK) {
-        status = check_simulated(config, err);
+        status = check_devices(config, err);
     }
     if (status != HSPZ_OK) {
         return status;

@@ -48,7 +48,7 @@ const struct hspz_option hspz_options[] = {
     {"engine", "engine", CHOICE, AT(engine), 0, 0, engine_names, "auto|cpu|cuda",
      "auto: cuda if a device answers, else cpu (default)", true, false},
     {"devices", "devices", HSPZ_OPTION_DEVICES, 0, 0, 0, NULL, "D,D...",
-     "GPUs, by number or GPU-/MIG- UUID (default: all)", true, false},
+     "GPUs of the cuda engine, by number or GPU-/MIG- UUID (default: all)", true, false},
     {"simulate_devices", "simulate-devices", TEXT, AT(simulate_devices), 0, 0, NULL, "LIST",
      "for trials: the cpu engine as several devices, each [COUNTx]US[:fails=N|:hangs=N[:for=MS]]",
      false, false},

@@ -6,6 +6,18 @@
  * all threads. */
 #define CUDA_LANES 4u
 
+/* Instead of cuda, of which `auto` makes no condition. */
+static void
+say_cpu(const struct hspz_config *config, struct hspz_log *log, const char *why)
+{
+    if (log != NULL && config->device_count > 0) {
+        HSPZ_LOG(log, HSPZ_LOG_WARNING, "no cuda device, taking cpu without those of `devices`",
+                 hspz_kv("why", why));
+    } else if (log != NULL) {
+        HSPZ_LOG(log, HSPZ_LOG_INFO, "no cuda device, taking cpu", hspz_kv("why", why));
+    }
+}
+
 static enum hspz_status
 open_engine(const struct hspz_config *config, struct hspz_log *log,
             const struct hspz_engine_ops **ops, struct hspz_engine **engine, struct hspz_error *err)
@@ -31,13 +43,10 @@ open_engine(const struct hspz_config *config, struct hspz_log *log,
         if (config->engine == HSPZ_ENGINE_CUDA) {
             return status;
         }
-        if (log != NULL) {
-            HSPZ_LOG(log, config->device_count > 0 ? HSPZ_LOG_WARNING : HSPZ_LOG_INFO,
-                     "no cuda device, taking cpu", hspz_kv("why", err->text));
-        }
+        say_cpu(config, log, err->text);
     }
-    if (config->engine == HSPZ_ENGINE_AUTO && cuda == NULL && log != NULL) {
-        HSPZ_LOG(log, HSPZ_LOG_INFO, "built without the cuda engine, taking cpu");
+    if (config->engine == HSPZ_ENGINE_AUTO && cuda == NULL) {
+        say_cpu(config, log, "built without the cuda engine");
     }
     *ops = hspz_engine_find("cpu");
     if (*ops == NULL) {

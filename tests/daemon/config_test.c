@@ -428,7 +428,7 @@ test_flags_win_over_the_file_and_lists_add_up(void **state)
     write_file(path, "{\"threads\": 3, \"memory\": 5000000000, \"socket\": \"/a\","
                      " \"listen\": [\"127.0.0.1:1\"], \"indexes\": {\"x\": \"fx\", \"y\": \"fy\"},"
                      " \"device_memory\": \"5G\", \"devices\": [3, \"GPU-1b2c\"],"
-                     " \"engine\": \"cpu\", \"log_format\": \"json\", \"max_jobs\": 0}");
+                     " \"engine\": \"cuda\", \"log_format\": \"json\", \"max_jobs\": 0}");
     struct hspz_config config;
     struct hspz_error err = {0};
     assert_int_equal(load(&config,
@@ -448,7 +448,7 @@ test_flags_win_over_the_file_and_lists_add_up(void **state)
     assert_int_equal(config.index_count, 3);
     assert_string_equal(config.indexes[2].name, "z");
     assert_string_equal(config.indexes[2].path, "f=z");
-    assert_int_equal(config.engine, HSPZ_ENGINE_CPU);
+    assert_int_equal(config.engine, HSPZ_ENGINE_CUDA);
     assert_int_equal(config.log_format, HSPZ_LOG_JSON);
     assert_int_equal(config.device_memory, UINT64_C(5) << 30);
     assert_int_equal(config.device_count, 4);
@@ -550,6 +550,43 @@ test_config_survives_each_failing_allocation(void **state)
 }
 
 static void
+test_devices_beside_an_engine_without_them_are_refused(void **state)
+{
+    (void)state;
+    char *dir = test_tmpdir_make();
+    char *path = test_path(dir, "c.json");
+    write_file(path, "{\"devices\": [1]}");
+    const struct {
+        char **argv;
+        const char *says; /* NULL: nothing is wrong */
+    } rows[] = {
+        {ARGS("--engine", "cpu", "--devices", "0"),
+         "devices: only the cuda engine has such, not cpu"},
+        {ARGS("--config", path, "--engine", "cpu"),
+         "devices: only the cuda engine has such, not cpu"},
+        {ARGS("--simulate-devices", "2x0", "--devices", "0,1"),
+         "devices: simulate_devices stands for them"},
+        {ARGS("--config", path, "--simulate-devices", "2x0"),
+         "devices: simulate_devices stands for them"},
+        {ARGS("--simulate-devices", "2x0", "--engine", "cuda"),
+         "simulate_devices: only the cpu engine has such, not cuda"},
+        {ARGS("--config", path), NULL},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct hspz_config config;
+        struct hspz_error err = {0};
+        const enum hspz_status status = load(&config, rows[i].argv, &err);
+        assert_int_equal(status, rows[i].says != NULL ? HSPZ_E_BAD_REQUEST : HSPZ_OK);
+        if (rows[i].says != NULL && strstr(err.text, rows[i].says) == NULL) {
+            fail_msg("\"%s\" does not say \"%s\"", err.text, rows[i].says);
+        }
+        hspz_config_fini(&config);
+    }
+    free(path);
+    test_tmpdir_remove(&dir);
+}
+
+static void
 test_chunk_walk_comes_from_the_environment(void **state)
 {
     (void)state;
@@ -592,6 +629,7 @@ main(void)
         cmocka_unit_test(test_default_socket_is_in_the_runtime_folder),
         cmocka_unit_test(test_listen_addresses_are_split),
         cmocka_unit_test(test_config_survives_each_failing_allocation),
+        cmocka_unit_test(test_devices_beside_an_engine_without_them_are_refused),
         cmocka_unit_test(test_chunk_walk_comes_from_the_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -360,6 +360,21 @@ class DevicesTest(hspz_test.TestCase):
         self.assertEqual(daemon.process.wait(30 * hspz_test.SLOWER), 2, daemon.log())
         self.assertIn('simulate_devices: "oops"', daemon.log())
 
+    def test_devices_of_no_use_are_told(self):
+        if hspz_test.ENGINE != "cpu":
+            self.skipTest("there may be a card")
+        ref = self.index(self.ref)
+        for more, says in ((("--engine", "cpu"), "devices: only the cuda engine has such, not cpu"),
+                           (("--simulate-devices", "2x0"), "devices: simulate_devices stands for them")):
+            daemon = self.daemon("--devices", "0", *more, indexes={"ref": ref}, wait=False)
+            self.assertEqual(daemon.process.wait(30 * hspz_test.SLOWER), 2, daemon.log())
+            self.assertIn(says, daemon.log())
+        # No card hides behind that.
+        daemon = self.daemon("--devices", "0", "--engine", "auto", indexes={"ref": ref},
+                             env=hspz_test.child_env(CUDA_VISIBLE_DEVICES=""))
+        self.assertRegex(daemon.log(), "warning .*no cuda device, taking cpu without those of `devices`.* why=")
+        daemon.stop(expect=0)
+
     def test_hangs_that_hold_all_shared_memory_leave_the_stream(self):
         query = self.file("q.fa", hspz_test.fasta([("q", self.query)]))
         for parts in 1, 4:
