@@ -28,6 +28,7 @@ enum hspz_placement { HSPZ_PLACE_REPLICATE, HSPZ_PLACE_SPLIT, HSPZ_PLACE_BLOCKS 
 /* Devices, by their places among those of the engine, that hold certain indexes, and how. */
 struct hspz_config_group {
     unsigned placement; /* enum hspz_placement */
+    unsigned line;      /* of the file, where it begins */
     unsigned *devices;
     size_t device_count;
     char **indexes; /* names */

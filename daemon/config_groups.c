@@ -107,6 +107,7 @@ set_group(struct hspz_config *config, const struct hspz_document *doc, size_t it
     struct hspz_config_source from = {.status = HSPZ_E_BAD_FILE};
     const char *key;
     json_t *value;
+    group->line = hspz_config_line_of(doc->text, "groups", item, NULL, NULL);
     json_object_foreach(object, key, value)
     {
         snprintf(from.text, sizeof(from.text), "%.250s: line %u: groups: %.60s", doc->path,
@@ -118,8 +119,7 @@ set_group(struct hspz_config *config, const struct hspz_document *doc, size_t it
     }
     if (group->devices == NULL || group->indexes == NULL) {
         return hspz_error_set(err, from.status, "%s: line %u: groups: one has no %s", doc->path,
-                              hspz_config_line_of(doc->text, "groups", item, NULL, NULL),
-                              group->devices == NULL ? "devices" : "indexes");
+                              group->line, group->devices == NULL ? "devices" : "indexes");
     }
     return HSPZ_OK;
 }
@@ -207,8 +207,9 @@ hspz_config_groups_check(const struct hspz_config *config, unsigned devices, str
             const unsigned device = config->groups[g].devices[i];
             if (device >= devices) {
                 return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
-                                      "groups: the one of index \"%s\" has device %u, and there "
-                                      "are %u, from 0",
+                                      "%s: line %u: groups: the one of index \"%s\" has device "
+                                      "%u, and there are %u, from 0",
+                                      config->config_path, config->groups[g].line,
                                       config->groups[g].indexes[0], device, devices);
             }
         }

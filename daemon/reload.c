@@ -6,6 +6,7 @@
 #include "daemon/filters.h"
 #include "daemon/tls_choice.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -223,13 +224,36 @@ apply_certificate(struct hspz_service *service, const struct hspz_config *from)
     service->tls = fresh;
 }
 
+/* Which there will be at the next start: those of now, or as many as are named; others are not
+ * known before. */
+static unsigned
+devices_of(const struct hspz_service *service, const struct hspz_config *fresh)
+{
+    const struct hspz_config *now = service->config;
+    if (fresh->engine == now->engine && same_text(fresh->simulate_devices, now->simulate_devices) &&
+        same_list(fresh->devices, fresh->device_count, now->devices, now->device_count)) {
+        return service->device_count;
+    }
+    return fresh->device_count > 0 ? (unsigned)fresh->device_count : UINT_MAX;
+}
+
+/* All that would be found at the start. */
+static enum hspz_status
+load_fresh(const struct hspz_service *service, const struct hspz_config *config,
+           struct hspz_config *fresh, struct hspz_error *err)
+{
+    const enum hspz_status status = hspz_config_load(fresh, config->argc, config->argv, err);
+    return status == HSPZ_OK ? hspz_config_groups_check(fresh, devices_of(service, fresh), err)
+                             : status;
+}
+
 void
 hspz_reload(struct hspz_service *service, struct hspz_config *config)
 {
     struct hspz_config fresh;
     struct hspz_error err = {0};
     hspz_config_init(&fresh);
-    if (hspz_config_load(&fresh, config->argc, config->argv, &err) != HSPZ_OK) {
+    if (load_fresh(service, config, &fresh, &err) != HSPZ_OK) {
         HSPZ_LOG(service->log, HSPZ_LOG_ERROR, "not reloaded", hspz_kv("why", err.text));
     } else {
         for (size_t i = 0; i < hspz_option_count; i++) {

@@ -327,7 +327,7 @@ test_the_socket_is_as_open_as_what_is_behind_it_tells_peers_apart(void **state)
 
 #define GROUPS_TEXT                                                                                \
     "{\"groups\": [{\"devices\": [3, 1], \"indexes\": [\"a\", \"b\"], \"placement\": \"blocks\"}," \
-    "{\"indexes\": [\"c d\"], \"devices\": [0]}]}"
+    "\n{\"indexes\": [\"c d\"], \"devices\": [0]}]}"
 
 static void
 test_groups_name_their_devices_and_indexes(void **state)
@@ -349,7 +349,12 @@ test_groups_name_their_devices_and_indexes(void **state)
     assert_int_equal(c->placement, HSPZ_PLACE_REPLICATE);
     assert_int_equal(hspz_config_groups_check(&config, 4, &err), HSPZ_OK);
     assert_int_equal(hspz_config_groups_check(&config, 3, &err), HSPZ_E_BAD_REQUEST);
-    assert_non_null(strstr(err.text, "index \"a\" has device 3, and there are 3"));
+    assert_non_null(strstr(err.text, "line 1: groups: the one of index \"a\" has device 3, and "
+                                     "there are 3"));
+    config.groups[0].device_count = 0;
+    assert_int_equal(hspz_config_groups_check(&config, 0, &err), HSPZ_E_BAD_REQUEST);
+    assert_non_null(strstr(err.text, "line 2: groups: the one of index \"c d\" has device 0"));
+    config.groups[0].device_count = 2;
     assert_int_equal(load_text(GROUPS_TEXT, &other, &err), HSPZ_OK);
     assert_true(hspz_config_groups_same(&config, &other));
     other.groups[0].devices[1] = 2;

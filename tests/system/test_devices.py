@@ -355,6 +355,42 @@ class DevicesTest(hspz_test.TestCase):
         self.assertEqual(daemon.process.wait(30 * hspz_test.SLOWER), 1, daemon.log())
         self.assertIn('the one of index \\"none\\" has device 8, and there are 8', daemon.log())
 
+    def test_a_wrong_group_is_told_at_a_reload_and_changes_nothing(self):
+        index = self.index(self.ref)
+        four = '"simulate_devices": "4x0"'
+        daemon = self.daemon(indexes={"ref": index}, config='{"max_jobs": 5, %s}' % four)
+        file = daemon.command[daemon.command.index("--config") + 1]
+        wrong = ('{"max_jobs": 0, ' + four + ',\n "groups": [\n  {"devices": [0, 3], "indexes": ["a"]},\n'
+                 '  {"devices": [1, 4],\n   "indexes": ["b"]}]}',
+                 '{"max_jobs": 0, ' + four + ',\n "groups": [\n  {"devices": [0], "indexes": ["a"]},\n'
+                 '  {"devices": [1], "indexes": ["a"]}]}')
+        for text, says in zip(wrong, (r'line 4: groups: the one of index \"b\" has device 4, and there are 4, from 0',
+                                      r'line 4: groups: indexes: index \"a\" is named twice')):
+            hspz_test.write(file, text)
+            said = daemon.reload()
+            self.assertIn('error not reloaded why="%s: %s' % (file, says), said)
+            self.assertNotIn("takes effect", said)
+            self.run_jobs(daemon, 2, each=3)  # more than 0 may wait
+        hspz_test.write(file, wrong[0].replace("4]", "3]"))
+        said = daemon.reload()
+        self.assertIn("info reloaded", said)
+        self.assertIn("takes effect at the next start only key=groups", said)
+        with daemon.peer() as peer:
+            first, second = self.ask(peer), self.ask(peer)
+            answers = {}
+            while len(answers) < 2:
+                message = peer.receive()
+                if message[0] == 1:
+                    answers[message[1]] = message[2]
+            self.assertIsNone(answers[first])
+            self.assert_code(answers[second], "queue_full")
+        # Which devices the next start finds is not known now.
+        hspz_test.write(file, wrong[0].replace("4x0", "5x0"))
+        said = daemon.reload()
+        self.assertIn("info reloaded", said)
+        self.assertIn("key=simulate_devices", said)
+        daemon.stop(expect=0)
+
     def test_a_list_that_is_none_is_refused_with_its_entry(self):
         daemon = self.daemon("--simulate-devices", "4x100,oops", wait=False)
         self.assertEqual(daemon.process.wait(30 * hspz_test.SLOWER), 2, daemon.log())
