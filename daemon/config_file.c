@@ -79,6 +79,51 @@ hspz_config_line_of(const char *text, const char *key, size_t item, const char *
     return found;
 }
 
+/* The object at `item` of the list. */
+static enum hspz_status
+set_record(const struct hspz_config_list *list, struct hspz_config *config, void *record,
+           const struct hspz_document *doc, size_t item, struct hspz_config_mark *mark,
+           json_t *object, struct hspz_error *err)
+{
+    struct hspz_config_source from = {.status = HSPZ_E_BAD_FILE};
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value)
+    {
+        snprintf(from.text, sizeof(from.text), "%.250s: line %u: %s: %.60s", doc->path,
+                 hspz_config_line_of(doc->text, list->key, item, key, mark), list->key, key);
+        const enum hspz_status status = list->set(config, record, key, &from, value, err);
+        if (status != HSPZ_OK) {
+            return status;
+        }
+    }
+    const unsigned line = hspz_config_line_of(doc->text, list->key, item, NULL, mark);
+    return list->finish(record, doc->path, line, err);
+}
+
+enum hspz_status
+hspz_config_set_list(const struct hspz_config_list *list, struct hspz_config *config, void *records,
+                     size_t *count, const struct hspz_document *doc,
+                     const struct hspz_config_source *from, json_t *value, struct hspz_error *err)
+{
+    const size_t items = json_array_size(value);
+    if (!json_is_array(value) || items == 0) {
+        return hspz_config_wrong_type(from, value, list->want, err);
+    }
+    struct hspz_config_mark mark = {0};
+    enum hspz_status status = HSPZ_OK;
+    for (size_t i = 0; i < items && status == HSPZ_OK; i++) {
+        json_t *object = json_array_get(value, i);
+        if (!json_is_object(object)) {
+            return hspz_config_wrong_type(from, object, list->want_item, err);
+        }
+        *count = i + 1;
+        status = set_record(list, config, (char *)records + i * list->record_bytes, doc, i, &mark,
+                            object, err);
+    }
+    return status;
+}
+
 static size_t
 min3(size_t a, size_t b, size_t c)
 {

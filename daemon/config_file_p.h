@@ -32,6 +32,26 @@ HSPZ_MUST_USE enum hspz_status hspz_config_set_json_number(const struct hspz_opt
                                                            const struct hspz_config_source *from,
                                                            const json_t *value,
                                                            struct hspz_error *err);
+/* A key whose value is a list of objects, each of which becomes a record. */
+struct hspz_config_list {
+    const char *key;
+    const char *want, *want_item; /* for messages: "a list of ...", "a group, ..." */
+    size_t record_bytes;
+    enum hspz_status (*set)(struct hspz_config *config, void *record, const char *key,
+                            const struct hspz_config_source *from, const json_t *value,
+                            struct hspz_error *err);
+    /* Once all keys are set; `line` is where the object begins. */
+    enum hspz_status (*finish)(void *record, const char *path, unsigned line,
+                               struct hspz_error *err);
+};
+
+/* `records`, zeroed, has room for all of the array; *count goes up with each, before its keys are
+ * set. */
+HSPZ_MUST_USE enum hspz_status hspz_config_set_list(const struct hspz_config_list *list,
+                                                    struct hspz_config *config, void *records,
+                                                    size_t *count, const struct hspz_document *doc,
+                                                    const struct hspz_config_source *from,
+                                                    json_t *value, struct hspz_error *err);
 /* config_groups.c */
 HSPZ_MUST_USE enum hspz_status hspz_config_set_groups(struct hspz_config *config,
                                                       const struct hspz_document *doc,

@@ -75,9 +75,10 @@ set_indexes(struct hspz_config *config, struct hspz_config_group *group,
 }
 
 static enum hspz_status
-set_field(struct hspz_config *config, struct hspz_config_group *group, const char *key,
+set_field(struct hspz_config *config, void *record, const char *key,
           const struct hspz_config_source *from, const json_t *value, struct hspz_error *err)
 {
+    struct hspz_config_group *const group = record;
     static const struct hspz_option placement = {
         .kind = HSPZ_OPTION_CHOICE,
         .offset = offsetof(struct hspz_config_group, placement),
@@ -100,53 +101,34 @@ set_field(struct hspz_config *config, struct hspz_config_group *group, const cha
 }
 
 static enum hspz_status
-set_group(struct hspz_config *config, const struct hspz_document *doc, size_t item, json_t *object,
-          struct hspz_error *err)
+finish(void *record, const char *path, unsigned line, struct hspz_error *err)
 {
-    struct hspz_config_group *const group = &config->groups[item];
-    struct hspz_config_source from = {.status = HSPZ_E_BAD_FILE};
-    const char *key;
-    json_t *value;
-    group->line = hspz_config_line_of(doc->text, "groups", item, NULL, NULL);
-    json_object_foreach(object, key, value)
-    {
-        snprintf(from.text, sizeof(from.text), "%.250s: line %u: groups: %.60s", doc->path,
-                 hspz_config_line_of(doc->text, "groups", item, key, NULL), key);
-        const enum hspz_status status = set_field(config, group, key, &from, value, err);
-        if (status != HSPZ_OK) {
-            return status;
-        }
-    }
-    if (group->devices == NULL || group->indexes == NULL) {
-        return hspz_error_set(err, from.status, "%s: line %u: groups: one has no %s", doc->path,
-                              group->line, group->devices == NULL ? "devices" : "indexes");
-    }
-    return HSPZ_OK;
+    struct hspz_config_group *const group = record;
+    group->line = line;
+    return group->devices != NULL && group->indexes != NULL
+               ? HSPZ_OK
+               : hspz_error_set(err, HSPZ_E_BAD_FILE, "%s: line %u: groups: one has no %s", path,
+                                line, group->devices == NULL ? "devices" : "indexes");
 }
 
 enum hspz_status
 hspz_config_set_groups(struct hspz_config *config, const struct hspz_document *doc,
                        const struct hspz_config_source *from, json_t *value, struct hspz_error *err)
 {
-    const size_t count = json_array_size(value);
-    if (!json_is_array(value) || count == 0) {
-        return hspz_config_wrong_type(from, value, "a list of at least one group", err);
-    }
-    config->groups = calloc(count, sizeof(*config->groups));
+    static const struct hspz_config_list list = {
+        .key = "groups",
+        .want = "a list of at least one group",
+        .want_item = "a group, an object with devices and indexes",
+        .record_bytes = sizeof(struct hspz_config_group),
+        .set = set_field,
+        .finish = finish,
+    };
+    config->groups = calloc(json_array_size(value) + 1, sizeof(*config->groups));
     if (config->groups == NULL) {
         return no_memory(err);
     }
-    enum hspz_status status = HSPZ_OK;
-    for (size_t i = 0; i < count && status == HSPZ_OK; i++) {
-        json_t *object = json_array_get(value, i);
-        if (!json_is_object(object)) {
-            return hspz_config_wrong_type(from, object,
-                                          "a group, an object with devices and indexes", err);
-        }
-        config->group_count = i + 1;
-        status = set_group(config, doc, i, object, err);
-    }
-    return status;
+    return hspz_config_set_list(&list, config, config->groups, &config->group_count, doc, from,
+                                value, err);
 }
 
 void

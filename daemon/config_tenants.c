@@ -198,9 +198,10 @@ add_credentials(struct hspz_config *config, struct hspz_tenant_settings *tenant,
 }
 
 static enum hspz_status
-set_field(struct hspz_config *config, struct hspz_tenant_settings *tenant, const char *key,
+set_field(struct hspz_config *config, void *record, const char *key,
           const struct hspz_config_source *from, const json_t *value, struct hspz_error *err)
 {
+    struct hspz_tenant_settings *const tenant = record;
     if (strcmp(key, "name") == 0) {
         return set_name(config, tenant, from, value, err);
     }
@@ -229,34 +230,20 @@ set_field(struct hspz_config *config, struct hspz_tenant_settings *tenant, const
 }
 
 static enum hspz_status
-set_tenant(struct hspz_config *config, const struct hspz_document *doc, size_t item,
-           struct hspz_config_mark *mark, json_t *object, struct hspz_error *err)
+finish(void *record, const char *path, unsigned line, struct hspz_error *err)
 {
-    struct hspz_tenant_settings *tenant = &config->tenants[item];
-    struct hspz_config_source from = {.status = HSPZ_E_BAD_FILE};
-    const char *key;
-    json_t *value;
-    json_object_foreach(object, key, value)
-    {
-        snprintf(from.text, sizeof(from.text), "%.250s: line %u: tenants: %.60s", doc->path,
-                 hspz_config_line_of(doc->text, "tenants", item, key, mark), key);
-        const enum hspz_status status = set_field(config, tenant, key, &from, value, err);
-        if (status != HSPZ_OK) {
-            return status;
-        }
-    }
-    const unsigned line = hspz_config_line_of(doc->text, "tenants", item, NULL, mark);
+    struct hspz_tenant_settings *const tenant = record;
+    tenant->weight += tenant->weight == 0; /* not given */
     if (tenant->name == NULL) {
-        return hspz_error_set(err, from.status, "%s: line %u: tenants: one has no name", doc->path,
+        return hspz_error_set(err, HSPZ_E_BAD_FILE, "%s: line %u: tenants: one has no name", path,
                               line);
     }
-    if (tenant->credential_count == 0) {
-        return hspz_error_set(err, from.status,
-                              "%s: line %u: tenants: \"%s\" cannot be recognised: it has neither "
-                              "uids, gids, token_sha256 nor certificate_sha256",
-                              doc->path, line, tenant->name);
-    }
-    return HSPZ_OK;
+    return tenant->credential_count > 0
+               ? HSPZ_OK
+               : hspz_error_set(err, HSPZ_E_BAD_FILE,
+                                "%s: line %u: tenants: \"%s\" cannot be recognised: it has neither "
+                                "uids, gids, token_sha256 nor certificate_sha256",
+                                path, line, tenant->name);
 }
 
 enum hspz_status
@@ -264,25 +251,19 @@ hspz_config_set_tenants(struct hspz_config *config, const struct hspz_document *
                         const struct hspz_config_source *from, json_t *value,
                         struct hspz_error *err)
 {
-    const size_t count = json_array_size(value);
-    if (!json_is_array(value) || count == 0) {
-        return hspz_config_wrong_type(from, value, "a list of at least one tenant", err);
-    }
+    static const struct hspz_config_list list = {
+        .key = "tenants",
+        .want = "a list of at least one tenant",
+        .want_item = "a tenant, an object with a name",
+        .record_bytes = sizeof(struct hspz_tenant_settings),
+        .set = set_field,
+        .finish = finish,
+    };
     config->has_tenants = true;
-    config->tenants = calloc(count, sizeof(*config->tenants));
+    config->tenants = calloc(json_array_size(value) + 1, sizeof(*config->tenants));
     if (config->tenants == NULL) {
         return no_memory(err);
     }
-    struct hspz_config_mark mark = {0};
-    enum hspz_status status = HSPZ_OK;
-    for (size_t i = 0; i < count && status == HSPZ_OK; i++) {
-        json_t *object = json_array_get(value, i);
-        if (!json_is_object(object)) {
-            return hspz_config_wrong_type(from, object, "a tenant, an object with a name", err);
-        }
-        config->tenants[i].weight = 1;
-        config->tenant_count = i + 1;
-        status = set_tenant(config, doc, i, &mark, object, err);
-    }
-    return status;
+    return hspz_config_set_list(&list, config, config->tenants, &config->tenant_count, doc, from,
+                                value, err);
 }
