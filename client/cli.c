@@ -79,10 +79,10 @@ hspz_cli_parse(struct hspz_cli *cli, const struct hspz_command *command,
         good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST, "%s is missing", command->operands[given]);
     } else if (empty < least) {
         good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST, "%s is empty", command->operands[empty]);
-    } else if (hspz_servers_many(cli) && !spreads(command)) {
-        good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST,
-                              "it works with one server; name it with one --server");
     } else {
+        good = spreads(command) ? HSPZ_OK : hspz_servers_check_one(cli, "it", &err);
+    }
+    if (good == HSPZ_OK) {
         good = hspz_servers_check(cli, &err);
     }
     if (good != HSPZ_OK) {

@@ -116,8 +116,8 @@ hspz_cmd_discover(struct hspz_cli *cli, const struct hspz_command *command, int 
                               run.seeds == NULL ? "QUERY is missing"
                                                 : "it takes QUERY or --seeds, not both");
     }
-    if (good == HSPZ_OK && run.hit_stats && hspz_servers_many(cli)) {
-        good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST, "--hit-stats is of one server");
+    if (good == HSPZ_OK && run.hit_stats) {
+        good = hspz_servers_check_one(cli, "--hit-stats", &err);
     }
     if (good == HSPZ_OK && run.hit_stats && run.seeds != NULL) {
         good = hspz_error_set(&err, HSPZ_E_BAD_REQUEST, "--hit-stats is for a QUERY");

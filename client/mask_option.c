@@ -13,9 +13,9 @@ hspz_mask_option_apply(struct hspz_mask_option *option, const struct hspz_cli *c
     if (option->text == NULL) {
         return HSPZ_OK;
     }
-    if (hspz_servers_many(cli)) {
-        return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
-                              "--mask-filter is of one server, which has the filter");
+    const enum hspz_status status = hspz_servers_check_one(cli, "--mask-filter", err);
+    if (status != HSPZ_OK) {
+        return status;
     }
     /* A tenant's name may hold a colon, a filter's may not. */
     const char *const slash = strrchr(option->text, '/');

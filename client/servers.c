@@ -16,23 +16,43 @@ struct hspz_servers {
     struct stat seen; /* of the file; zeroed while there is none */
 };
 
-static bool
+/* Of --server, the first that DNS has; NULL: none. */
+static const char *
 asks_dns(const struct hspz_cli *cli)
 {
     char name[HSPZ_SRV_NAME_BYTES];
     bool tls;
     for (size_t i = 0; i < cli->servers.count; i++) {
         if (hspz_srv_name(cli->servers.items[i], name, &tls, NULL) != HSPZ_E_UNSUPPORTED) {
-            return true;
+            return cli->servers.items[i];
         }
     }
-    return false;
+    return NULL;
 }
 
 bool
 hspz_servers_many(const struct hspz_cli *cli)
 {
-    return cli->servers_file != NULL || cli->servers.count > 1 || asks_dns(cli);
+    return cli->servers_file != NULL || cli->servers.count > 1 || asks_dns(cli) != NULL;
+}
+
+enum hspz_status
+hspz_servers_check_one(const struct hspz_cli *cli, const char *what, struct hspz_error *err)
+{
+    const char *const dns = asks_dns(cli);
+    if (!hspz_servers_many(cli)) {
+        return HSPZ_OK;
+    }
+    if (cli->servers_file == NULL && dns == NULL) {
+        return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
+                              "%s works with one server, not with %zu; give one --server", what,
+                              cli->servers.count);
+    }
+    return hspz_error_set(err, HSPZ_E_BAD_REQUEST,
+                          "%s works with one server, not with those of %s%.200s; name it with "
+                          "--server",
+                          what, dns != NULL ? "--server " : "--servers ",
+                          dns != NULL ? dns : cli->servers_file);
 }
 
 enum hspz_status
@@ -140,7 +160,7 @@ is_due(struct hspz_servers *servers)
     bool due = !servers->looked;
     if (path == NULL) {
         /* While nobody is named, each time that is asked. */
-        due = due || (asks_dns(servers->cli) &&
+        due = due || (asks_dns(servers->cli) != NULL &&
                       (servers->list.count == 0 ||
                        now_ms - servers->looked_ms > HSPZ_SRV_SECONDS * INT64_C(1000)));
     } else {

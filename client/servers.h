@@ -17,6 +17,9 @@ HSPZ_MUST_USE enum hspz_status hspz_servers_check(const struct hspz_cli *cli,
                                                   struct hspz_error *err);
 /* Several may be meant: several options, or a file. */
 bool hspz_servers_many(const struct hspz_cli *cli);
+/* HSPZ_E_BAD_REQUEST then, of `what`: "it" (the command) or one of its options. */
+HSPZ_MUST_USE enum hspz_status hspz_servers_check_one(const struct hspz_cli *cli, const char *what,
+                                                      struct hspz_error *err);
 
 HSPZ_MUST_USE enum hspz_status hspz_servers_open(const struct hspz_cli *cli,
                                                  struct hspz_servers **out, struct hspz_error *err);

@@ -184,7 +184,7 @@ class ClientTest(hspz_test.TestCase):
         for command in ("discover", "hsps"):
             done = hspz_test.client("--server", "unix:/a", "--server", "unix:/b", command, "ref", query,
                                     "--mask-filter", "f", check=2)
-            self.assertIn("of one server", done.stderr)
+            self.assertIn("--mask-filter works with one server, not with 2;", done.stderr)
         for more in (["--seeds", query], [query, "--hit-stats"]):
             done = hspz_test.client("discover", "ref", *more, "--mask-filter", "f",
                                     server="unix:/none", check=2)

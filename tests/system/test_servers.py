@@ -545,6 +545,25 @@ class ServersTest(hspz_test.TestCase):
         names.serve("_hspz._tcp.hpc.test", daemon.port(), (0, 0, "localhost"))
         self.finish(process, want)
 
+    def test_what_works_with_one_server_names_the_option_that_has_several(self):
+        names, fasta_file = self.file("servers", "unix:/x\n"), self.file("a.fa", ">a\nACGT\n")
+        servers = ((("--server", "unix:/x", "--server", "unix:/y"), "works with one server, not with 2; give one --server"),
+                   (("--servers", names), "works with one server, not with those of --servers %s; name it" % names),
+                   (("--server", "unix:/x", "--server", "srv:x.y"),
+                    "works with one server, not with those of --server srv:x.y; name it"))
+        commands = (("it", "kegalign", "ref", fasta_file), ("it", "kegalign", "--private", fasta_file, fasta_file),
+                    ("it", "mask", fasta_file, "-o", "/dev/null", "--index", "ref"),
+                    ("it", "mask", fasta_file, "-o", "/dev/null"), ("it", "plot", "ref", fasta_file, "-o", "/dev/null"),
+                    ("it", "filter", "create", "f", "--kind", "tcf", "--capacity", "9"), ("it", "filter", "insert", "f"),
+                    ("it", "kmers", "count", "f", fasta_file, "-k", "9"), ("it", "top", "--once"),
+                    ("--hit-stats", "discover", "ref", fasta_file, "--hit-stats"),
+                    ("--mask-filter", "discover", "ref", fasta_file, "--mask-filter", "f"),
+                    ("--mask-filter", "hsps", "ref", fasta_file, "--mask-filter", "f"))
+        for options, says in servers:
+            for what, *command in commands:
+                said = client(*options, *command, check=2).stderr
+                self.assertIn(": %s %s" % (what, says), said, command)
+
     def test_usage(self):
         names = self.file("servers", "unix:/x\n")
         for args, said in (
