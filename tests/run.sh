@@ -96,6 +96,8 @@ build_and_test() {
 
 if [ $long = yes ]; then
     tested=long
+elif [ $sanitize = yes ]; then
+    tested=rest # of what the address sanitizer's build runs
 else
     tested=normal
 fi

@@ -26,6 +26,7 @@ import msgpack
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import reports  # noqa: E402,F401 pylint: disable=wrong-import-position,unused-import
+import rest  # noqa: E402 pylint: disable=wrong-import-position
 
 SOURCE = os.environ.get("HSPZ_SOURCE") or os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -710,13 +711,19 @@ class TimedResult(unittest.TextTestResult):
 
 
 def main():
-    """Runs the file's tests; exits 77 when every one was skipped."""
+    """Runs the file's tests, or with HSPZ_TEST_REST=yes those that a sanitizer changes; exits 77 when every
+    one was skipped."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
-    program = unittest.main(exit=False, argv=sys.argv, testRunner=unittest.TextTestRunner(
-        verbosity=2, resultclass=TimedResult))
+    loader = rest.Loader() if os.environ.get("HSPZ_TEST_REST") == "yes" else unittest.defaultTestLoader
+    program = unittest.main(exit=False, argv=sys.argv, testLoader=loader,
+                            testRunner=unittest.TextTestRunner(verbosity=2, resultclass=TimedResult))
     result = program.result
     skipped = len(result.skipped)
+    if isinstance(loader, rest.Loader) and loader.left:
+        print(rest.MARK + " ".join(loader.left), flush=True)
+        if result.testsRun == 0:
+            sys.exit(77)
     if not result.wasSuccessful() or result.testsRun + skipped == 0:
         sys.exit(1)
     sys.exit(77 if skipped >= max(result.testsRun, 1) else 0)
