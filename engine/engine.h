@@ -104,10 +104,6 @@ struct hspz_part {
     struct hspz_part_id id;
 };
 
-struct hspz_job_totals {
-    struct hspz_strand_totals strand[2];
-};
-
 #define HSPZ_NO_BLOCK SIZE_MAX
 
 /* `most` may grow from step to step with what a job keeps. */

@@ -52,20 +52,9 @@ go_on_from(struct hspz_walk *walk, const struct hspz_job_place *kept)
     if (kept->stage == HSPZ_STAGE_CHECK) {
         return;
     }
-    walk->stage = (enum hspz_walk_stage)kept->stage;
-    walk->place = kept->place;
-    walk->windows = kept->windows;
-    walk->block = kept->block;
-    walk->chunk = kept->chunk;
-    walk->chunk_number = kept->chunk_number;
-    walk->part_number = kept->part_number;
-    walk->sent = kept->sent;
-    walk->seeding = kept->seeding;
-    walk->lost = kept->lost;
-    walk->seeds_known = kept->seeds_known;
-    walk->hits_known = kept->hits_known;
-    walk->all_hits = kept->all_hits;
-    walk->totals = (struct hspz_job_totals){{kept->totals[0], kept->totals[1]}};
+    walk->at = *kept;
+    walk->at.hsps = 0;
+    walk->at.hsp_part = 0;
     hspz_walk_lose(walk);
 }
 
@@ -93,8 +82,8 @@ hspz_walk_begin(struct hspz_walk *walk, const struct hspz_job_spec *spec,
         /* One batch, whatever its size. */
         hspz_plan_init(&walk->plan, 1, (struct hspz_range){0, 1}, 0, HSPZ_STRANDS_PLUS);
         walk->most_seeds = spec->seed_count;
-        walk->stage = HSPZ_STAGE_SEEDS;
-        (void)hspz_plan_first(&walk->plan, &walk->place);
+        walk->at.stage = HSPZ_STAGE_SEEDS;
+        (void)hspz_plan_first(&walk->plan, &walk->at.place);
     } else {
         hspz_plan_init(&walk->plan, hspz_seeder_positions(shape, spec->bases.len),
                        (struct hspz_range){spec->begin, spec->end}, spec->interval, spec->strands);
@@ -111,8 +100,8 @@ hspz_walk_begin(struct hspz_walk *walk, const struct hspz_job_spec *spec,
 bool
 hspz_walk_needs_batch(const struct hspz_walk *walk)
 {
-    return walk->stage == HSPZ_STAGE_SEEDS || walk->stage == HSPZ_STAGE_COUNT ||
-           walk->stage == HSPZ_STAGE_EXPAND;
+    return walk->at.stage == HSPZ_STAGE_SEEDS || walk->at.stage == HSPZ_STAGE_COUNT ||
+           walk->at.stage == HSPZ_STAGE_EXPAND;
 }
 
 static bool
@@ -124,19 +113,20 @@ in_job_scope(const struct hspz_walk *walk)
 size_t
 hspz_walk_block(const struct hspz_walk *walk)
 {
-    return hspz_walk_needs_batch(walk) ? walk->block : HSPZ_NO_BLOCK;
+    return hspz_walk_needs_batch(walk) ? walk->at.block : HSPZ_NO_BLOCK;
 }
 
 void
 hspz_walk_lose(struct hspz_walk *walk)
 {
-    if (walk->stage == HSPZ_STAGE_COUNT || walk->stage == HSPZ_STAGE_EXPAND || walk->seeding) {
-        walk->stage = HSPZ_STAGE_SEEDS;
-        walk->seeding = false;
-        walk->lost = true;
-    } else if (walk->stage == HSPZ_STAGE_SETTLE || walk->stage == HSPZ_STAGE_SEND) {
+    if (walk->at.stage == HSPZ_STAGE_COUNT || walk->at.stage == HSPZ_STAGE_EXPAND ||
+        walk->at.seeding) {
+        walk->at.stage = HSPZ_STAGE_SEEDS;
+        walk->at.seeding = false;
+        walk->at.lost = true;
+    } else if (walk->at.stage == HSPZ_STAGE_SETTLE || walk->at.stage == HSPZ_STAGE_SEND) {
         /* Between the chunks of a batch; but after a strand's last one there is none to lose. */
-        walk->lost = !in_job_scope(walk);
+        walk->at.lost = !in_job_scope(walk);
     }
 }
 
@@ -148,52 +138,33 @@ hspz_walk_end(struct hspz_walk *walk)
 
 /* ---- places ---- */
 
-static void
-keep(const struct hspz_walk *walk, struct hspz_job_place *kept)
-{
-    *kept = (struct hspz_job_place){
-        .stage = (int)walk->stage,
-        .place = walk->place,
-        .windows = walk->windows,
-        .block = walk->block,
-        .chunk = walk->chunk,
-        .chunk_number = walk->chunk_number,
-        .part_number = walk->part_number,
-        .sent = walk->sent,
-        .seeding = walk->seeding,
-        .lost = walk->lost,
-        .seeds_known = walk->seeds_known,
-        .hits_known = walk->hits_known,
-        .all_hits = walk->all_hits,
-        .totals = {walk->totals.strand[0], walk->totals.strand[1]},
-    };
-}
-
 /* Whether no HSPs are kept, nor some of a chunk's hits extended, nor is anything to be found again
  * that was given out. */
 static bool
 keeps_nothing(const struct hspz_walk *walk)
 {
-    if (walk->skip > 0 || walk->stage == HSPZ_STAGE_SETTLE || walk->stage == HSPZ_STAGE_SEND) {
+    if (walk->skip > 0 || walk->at.stage == HSPZ_STAGE_SETTLE ||
+        walk->at.stage == HSPZ_STAGE_SEND) {
         return false;
     }
-    if (!hspz_walk_wants_hsps(walk) || walk->stage == HSPZ_STAGE_CHECK ||
-        walk->stage == HSPZ_STAGE_DONE) {
+    if (!hspz_walk_wants_hsps(walk) || walk->at.stage == HSPZ_STAGE_CHECK ||
+        walk->at.stage == HSPZ_STAGE_DONE) {
         return true;
     }
     if (!in_job_scope(walk)) {
-        return walk->sent == walk->chunk.hit_end;
+        return walk->at.sent == walk->at.chunk.hit_end;
     }
     /* A strand's begin, where one comes after the other. */
-    return walk->plan.interval == 0 && walk->stage == HSPZ_STAGE_SEEDS && walk->place.batch == 0 &&
-           walk->block == 0 && !walk->seeding && !walk->lost && !walk->seeds_known;
+    return walk->plan.interval == 0 && walk->at.stage == HSPZ_STAGE_SEEDS &&
+           walk->at.place.batch == 0 && walk->at.block == 0 && !walk->at.seeding &&
+           !walk->at.lost && !walk->at.seeds_known;
 }
 
 static void
 keep_place(struct hspz_walk *walk, const struct hspz_part *part)
 {
     if (keeps_nothing(walk)) {
-        keep(walk, &walk->kept);
+        walk->kept = walk->at;
     } else if (part->kind == HSPZ_STEP_HSPS) {
         walk->kept.hsps += part->count;
         walk->kept.hsp_part = part->id.last_part ? 0 : part->id.part + 1;
@@ -205,10 +176,10 @@ keep_place(struct hspz_walk *walk, const struct hspz_part *part)
 static void
 open_batch(struct hspz_walk *walk)
 {
-    walk->windows = hspz_plan_windows(&walk->plan, &walk->place);
-    walk->block = 0;
-    walk->seeds_known = false;
-    walk->stage = HSPZ_STAGE_SEEDS;
+    walk->at.windows = hspz_plan_windows(&walk->plan, &walk->at.place);
+    walk->at.block = 0;
+    walk->at.seeds_known = false;
+    walk->at.stage = HSPZ_STAGE_SEEDS;
 }
 
 static enum hspz_status
@@ -223,8 +194,8 @@ step_check(struct hspz_walk *walk, struct hspz_error *err)
     }
     walk->checked = stop;
     if (stop == bases.len) {
-        walk->stage = HSPZ_STAGE_DONE;
-        if (hspz_plan_first(&walk->plan, &walk->place)) {
+        walk->at.stage = HSPZ_STAGE_DONE;
+        if (hspz_plan_first(&walk->plan, &walk->at.place)) {
             open_batch(walk);
         }
     }
@@ -236,14 +207,14 @@ step_check(struct hspz_walk *walk, struct hspz_error *err)
 static struct hspz_strand_totals *
 totals_of(struct hspz_walk *walk)
 {
-    return &walk->totals.strand[walk->place.strand];
+    return &walk->at.totals.strand[walk->at.place.strand];
 }
 
 static void
 begin_count(struct hspz_walk *walk)
 {
     walk->count = (struct hspz_walk_count){.bad = HSPZ_NO_BAD_SEED};
-    walk->stage = HSPZ_STAGE_COUNT;
+    walk->at.stage = HSPZ_STAGE_COUNT;
 }
 
 /* Counting has got further: refuses, or at a block's end accounts for its hits. */
@@ -251,14 +222,14 @@ static enum hspz_status
 know_count(struct hspz_walk *walk, struct hspz_error *err)
 {
     const struct hspz_refused_batch batch = {
-        .interval = walk->plan.interval != 0 ? walk->place.interval : UINT64_MAX,
-        .batch = walk->place.batch,
-        .strand = walk->place.strand,
-        .block = walk->block,
+        .interval = walk->plan.interval != 0 ? walk->at.place.interval : UINT64_MAX,
+        .batch = walk->at.place.batch,
+        .strand = walk->at.place.strand,
+        .block = walk->at.block,
     };
     const uint64_t hits = walk->count.hits, bad = walk->count.bad;
-    if (!walk->seeds_known) {
-        walk->seeds_known = true;
+    if (!walk->at.seeds_known) {
+        walk->at.seeds_known = true;
         totals_of(walk)->batches += walk->count.seeds > 0;
         totals_of(walk)->seeds += walk->count.seeds;
     }
@@ -273,19 +244,19 @@ know_count(struct hspz_walk *walk, struct hspz_error *err)
     if (hits > HSPZ_HITS_LIMIT) {
         return hspz_refuse_batch_hits(batch, hits, err);
     }
-    walk->stage = HSPZ_STAGE_EXPAND;
-    if (walk->hits_known) {
+    walk->at.stage = HSPZ_STAGE_EXPAND;
+    if (walk->at.hits_known) {
         return HSPZ_OK;
     }
-    if (hits > walk->spec.hit_limit - walk->all_hits) {
-        return hspz_refuse_job_hits(batch, walk->all_hits + hits, walk->spec.hit_limit, err);
+    if (hits > walk->spec.hit_limit - walk->at.all_hits) {
+        return hspz_refuse_job_hits(batch, walk->at.all_hits + hits, walk->spec.hit_limit, err);
     }
-    walk->hits_known = true;
-    walk->all_hits += hits;
+    walk->at.hits_known = true;
+    walk->at.all_hits += hits;
     totals_of(walk)->hits += hits;
-    walk->chunk = (struct hspz_chunk){0};
-    walk->chunk_number = 0;
-    walk->sent = 0;
+    walk->at.chunk = (struct hspz_chunk){0};
+    walk->at.chunk_number = 0;
+    walk->at.sent = 0;
     return HSPZ_OK;
 }
 
@@ -296,20 +267,20 @@ step_count(const struct step *s)
     if (status == HSPZ_OK) {
         status = know_count(s->walk, s->err);
     }
-    const bool counted = status == HSPZ_OK && s->walk->stage == HSPZ_STAGE_EXPAND;
+    const bool counted = status == HSPZ_OK && s->walk->at.stage == HSPZ_STAGE_EXPAND;
     return counted && s->ops->counted != NULL ? s->ops->counted(s->user) : status;
 }
 
 static enum hspz_status
 step_seeds(const struct step *s)
 {
-    s->walk->seeding = true;
+    s->walk->at.seeding = true;
     bool more = false;
     const enum hspz_status status = s->ops->seeds(s->user, &more);
     if (status != HSPZ_OK || more) {
         return status;
     }
-    s->walk->seeding = false;
+    s->walk->at.seeding = false;
     begin_count(s->walk);
     return s->ops->counts_at_once ? step_count(s) : HSPZ_OK;
 }
@@ -319,10 +290,10 @@ step_seeds(const struct step *s)
 static void
 next_batch(struct hspz_walk *walk)
 {
-    if (hspz_plan_next(&walk->plan, &walk->place)) {
+    if (hspz_plan_next(&walk->plan, &walk->at.place)) {
         open_batch(walk);
     } else {
-        walk->stage = HSPZ_STAGE_DONE;
+        walk->at.stage = HSPZ_STAGE_DONE;
     }
 }
 
@@ -331,13 +302,13 @@ next_batch(struct hspz_walk *walk)
 static void
 next_block(struct hspz_walk *walk)
 {
-    walk->hits_known = false;
-    if (++walk->block < walk->block_count) {
+    walk->at.hits_known = false;
+    if (++walk->at.block < walk->block_count) {
         begin_count(walk);
     } else if (hspz_walk_wants_hsps(walk) && in_job_scope(walk) &&
-               hspz_plan_ends_strand(&walk->plan, &walk->place)) {
-        walk->block = 0;
-        walk->stage = HSPZ_STAGE_SETTLE;
+               hspz_plan_ends_strand(&walk->plan, &walk->at.place)) {
+        walk->at.block = 0;
+        walk->at.stage = HSPZ_STAGE_SETTLE;
     } else {
         next_batch(walk);
     }
@@ -346,8 +317,8 @@ next_block(struct hspz_walk *walk)
 static void
 begin_chunk(struct hspz_walk *walk)
 {
-    walk->chunk_number++;
-    walk->part_number = 0;
+    walk->at.chunk_number++;
+    walk->at.part_number = 0;
     totals_of(walk)->chunks++;
 }
 
@@ -358,19 +329,19 @@ fill_part(struct hspz_walk *walk, uint64_t count, size_t bytes, struct hspz_part
     part->count = count;
     part->bytes = bytes;
     part->id = (struct hspz_part_id){
-        .interval = (uint32_t)walk->place.interval,
-        .strand = walk->place.strand,
-        .batch = (uint32_t)walk->place.batch,
-        .ref_block = (uint32_t)walk->block,
-        .chunk = walk->chunk_number - 1,
-        .part = walk->part_number++,
-        .last_part = walk->sent + count == walk->chunk.hit_end,
-        .seed_begin = walk->chunk.seed_begin,
-        .seed_end = walk->chunk.seed_end,
-        .hit_begin = walk->sent,
-        .hit_end = walk->sent + count,
+        .interval = (uint32_t)walk->at.place.interval,
+        .strand = walk->at.place.strand,
+        .batch = (uint32_t)walk->at.place.batch,
+        .ref_block = (uint32_t)walk->at.block,
+        .chunk = walk->at.chunk_number - 1,
+        .part = walk->at.part_number++,
+        .last_part = walk->at.sent + count == walk->at.chunk.hit_end,
+        .seed_begin = walk->at.chunk.seed_begin,
+        .seed_end = walk->at.chunk.seed_end,
+        .hit_begin = walk->at.sent,
+        .hit_end = walk->at.sent + count,
     };
-    walk->sent += count;
+    walk->at.sent += count;
 }
 
 /* Moves on to the next chunk when the one under way is sent; *more is false when there is none. */
@@ -378,10 +349,10 @@ static enum hspz_status
 open_chunk(const struct step *s, bool *more)
 {
     *more = true;
-    if (s->walk->sent < s->walk->chunk.hit_end) {
+    if (s->walk->at.sent < s->walk->at.chunk.hit_end) {
         return HSPZ_OK;
     }
-    const enum hspz_status status = s->ops->cut(s->user, &s->walk->chunk, more);
+    const enum hspz_status status = s->ops->cut(s->user, &s->walk->at.chunk, more);
     if (status == HSPZ_OK && *more) {
         begin_chunk(s->walk);
     }
@@ -396,20 +367,20 @@ extend(const struct step *s)
     struct hspz_hsp_set *set;
     uint64_t count;
     enum hspz_status status =
-        hspz_collect_open(&walk->collect, walk->place.strand, walk->block, &set, s->err);
+        hspz_collect_open(&walk->collect, walk->at.place.strand, walk->at.block, &set, s->err);
     if (status != HSPZ_OK) {
         return status;
     }
-    status = s->ops->extend(s->user, walk->sent, walk->chunk.hit_end, set, &count);
+    status = s->ops->extend(s->user, walk->at.sent, walk->at.chunk.hit_end, set, &count);
     if (status == HSPZ_E_TOO_LARGE) {
         return hspz_collect_refuse(&walk->collect, s->err);
     }
     if (status != HSPZ_OK) {
         return status;
     }
-    walk->sent += count;
-    if (walk->sent == walk->chunk.hit_end && !in_job_scope(walk)) {
-        walk->stage = HSPZ_STAGE_SETTLE;
+    walk->at.sent += count;
+    if (walk->at.sent == walk->at.chunk.hit_end && !in_job_scope(walk)) {
+        walk->at.stage = HSPZ_STAGE_SETTLE;
     }
     return HSPZ_OK;
 }
@@ -417,7 +388,7 @@ extend(const struct step *s)
 static enum hspz_status
 expand(const struct step *s, uint64_t wanted)
 {
-    const uint64_t begin = s->walk->sent;
+    const uint64_t begin = s->walk->at.sent;
     uint64_t count;
     const enum hspz_status status =
         s->ops->expand(s->user, begin, begin + wanted, s->part->anchors, &count);
@@ -430,7 +401,7 @@ expand(const struct step *s, uint64_t wanted)
 static enum hspz_status
 expand_columns(const struct step *s, uint64_t wanted)
 {
-    const uint64_t begin = s->walk->sent;
+    const uint64_t begin = s->walk->at.sent;
     const size_t room = s->part->capacity * HSPZ_ANCHOR_BYTES;
     uint64_t count;
     size_t used;
@@ -458,7 +429,7 @@ step_expand(const struct step *s)
     if (hspz_walk_wants_hsps(walk)) {
         return extend(s);
     }
-    const uint64_t rest = walk->chunk.hit_end - walk->sent;
+    const uint64_t rest = walk->at.chunk.hit_end - walk->at.sent;
     const uint64_t wanted = rest < s->part->capacity ? rest : s->part->capacity;
     return walk->spec.encoding == HSPZ_ENCODING_COLUMNAR ? expand_columns(s, rest)
                                                          : expand(s, wanted);
@@ -470,9 +441,9 @@ static enum hspz_status
 step_settle(struct hspz_walk *walk, struct hspz_error *err)
 {
     const enum hspz_status status =
-        hspz_collect_settle(&walk->collect, walk->place.strand, walk->block, err);
+        hspz_collect_settle(&walk->collect, walk->at.place.strand, walk->at.block, err);
     if (status == HSPZ_OK) {
-        walk->stage = HSPZ_STAGE_SEND;
+        walk->at.stage = HSPZ_STAGE_SEND;
     }
     return status;
 }
@@ -499,13 +470,14 @@ leave_out(struct hspz_walk *walk, struct hspz_part *part)
 static void
 step_send(struct hspz_walk *walk, struct hspz_part *part)
 {
-    struct hspz_part_id id = {.strand = walk->place.strand, .ref_block = (uint32_t)walk->block};
+    struct hspz_part_id id = {.strand = walk->at.place.strand,
+                              .ref_block = (uint32_t)walk->at.block};
     if (!in_job_scope(walk)) {
-        id.interval = (uint32_t)walk->place.interval;
-        id.batch = (uint32_t)walk->place.batch;
-        id.chunk = walk->chunk_number - 1;
-        id.seed_begin = walk->chunk.seed_begin;
-        id.seed_end = walk->chunk.seed_end;
+        id.interval = (uint32_t)walk->at.place.interval;
+        id.batch = (uint32_t)walk->at.place.batch;
+        id.chunk = walk->at.chunk_number - 1;
+        id.seed_begin = walk->at.chunk.seed_begin;
+        id.seed_end = walk->at.chunk.seed_end;
     }
     if (hspz_collect_send(&walk->collect, &id, part)) {
         totals_of(walk)->hsps += part->count;
@@ -514,9 +486,9 @@ step_send(struct hspz_walk *walk, struct hspz_part *part)
         }
         part->bytes = part->count * HSPZ_HSP_BYTES;
     } else if (!in_job_scope(walk)) {
-        walk->stage = walk->lost ? HSPZ_STAGE_SEEDS : HSPZ_STAGE_EXPAND;
-    } else if (++walk->block < walk->block_count) {
-        walk->stage = HSPZ_STAGE_SETTLE;
+        walk->at.stage = walk->at.lost ? HSPZ_STAGE_SEEDS : HSPZ_STAGE_EXPAND;
+    } else if (++walk->at.block < walk->block_count) {
+        walk->at.stage = HSPZ_STAGE_SETTLE;
     } else {
         next_batch(walk);
     }
@@ -541,7 +513,7 @@ step_small(const struct step *s, bool *done)
     const uint64_t hits = walk->count.hits;
     status = know_count(walk, s->err);
     if (status == HSPZ_OK && hits > 0) {
-        walk->chunk = (struct hspz_chunk){.seed_end = walk->count.seeds, .hit_end = hits};
+        walk->at.chunk = (struct hspz_chunk){.seed_end = walk->count.seeds, .hit_end = hits};
         begin_chunk(walk);
         fill_part(walk, hits, hits * HSPZ_ANCHOR_BYTES, s->part);
     }
@@ -555,25 +527,25 @@ static enum hspz_status
 resume(const struct step *s)
 {
     struct hspz_walk *walk = s->walk;
-    const bool expanding = walk->hits_known;
+    const bool expanding = walk->at.hits_known;
     enum hspz_status status;
     do {
-        status = walk->stage == HSPZ_STAGE_SEEDS ? step_seeds(s) : step_count(s);
-    } while (status == HSPZ_OK && walk->stage != HSPZ_STAGE_EXPAND);
+        status = walk->at.stage == HSPZ_STAGE_SEEDS ? step_seeds(s) : step_count(s);
+    } while (status == HSPZ_OK && walk->at.stage != HSPZ_STAGE_EXPAND);
     if (status != HSPZ_OK) {
         return status;
     }
-    walk->lost = false;
+    walk->at.lost = false;
     return expanding ? step_expand(s) : HSPZ_OK;
 }
 
 static enum hspz_status
 step_batch(const struct step *s)
 {
-    if (s->walk->lost) {
+    if (s->walk->at.lost) {
         return resume(s);
     }
-    const bool fresh = s->walk->stage == HSPZ_STAGE_SEEDS && !s->walk->seeding;
+    const bool fresh = s->walk->at.stage == HSPZ_STAGE_SEEDS && !s->walk->at.seeding;
     if (fresh && s->walk->block_count == 1 && s->ops->small != NULL &&
         !hspz_walk_wants_hsps(s->walk) && s->walk->spec.encoding == HSPZ_ENCODING_PACKED) {
         bool done;
@@ -582,7 +554,7 @@ step_batch(const struct step *s)
             return status;
         }
     }
-    switch (s->walk->stage) {
+    switch (s->walk->at.stage) {
     case HSPZ_STAGE_SEEDS:
         return step_seeds(s);
     case HSPZ_STAGE_COUNT:
@@ -595,7 +567,7 @@ step_batch(const struct step *s)
 static enum hspz_status
 step_any(const struct step *s)
 {
-    switch (s->walk->stage) {
+    switch (s->walk->at.stage) {
     case HSPZ_STAGE_CHECK:
         return step_check(s->walk, s->err);
     case HSPZ_STAGE_SETTLE:

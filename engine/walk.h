@@ -62,16 +62,6 @@ struct hspz_walk_ops {
                               struct hspz_walk_count *count, bool *done);
 };
 
-enum hspz_walk_stage {
-    HSPZ_STAGE_CHECK,
-    HSPZ_STAGE_SEEDS,
-    HSPZ_STAGE_COUNT,
-    HSPZ_STAGE_EXPAND,
-    HSPZ_STAGE_SETTLE,
-    HSPZ_STAGE_SEND,
-    HSPZ_STAGE_DONE,
-};
-
 struct hspz_walk {
     struct hspz_job_spec spec;
     struct hspz_shape shape;
@@ -79,26 +69,13 @@ struct hspz_walk {
     struct hspz_plan plan;
     uint64_t most_windows, most_seeds; /* of one batch */
 
-    enum hspz_walk_stage stage;
     uint64_t checked; /* bases */
-    struct hspz_plan_place place;
-    struct hspz_range windows; /* of the batch */
-    size_t block;
-    struct hspz_walk_count count;
-    struct hspz_chunk chunk;
-    uint32_t chunk_number; /* of the chunk under way, + 1 */
-    uint64_t sent;         /* hits of this batch and block, or extended */
-    uint32_t part_number;
-    bool seeding;     /* some of the batch's seeds are made */
-    bool lost;        /* the batch has to be made again */
-    bool seeds_known; /* totals have this batch's seeds */
-    bool hits_known;  /* totals have this block's hits */
+    struct hspz_job_place at;
+    struct hspz_walk_count count; /* of the block */
 
     struct hspz_collect collect; /* jobs of HSPs */
     uint64_t skip;               /* of those that were given out before, HSPs still to come */
 
-    uint64_t all_hits;
-    struct hspz_job_totals totals;
     struct hspz_job_place kept; /* for a job that is to go on for this one */
 };
 

@@ -50,13 +50,13 @@ make_seeds(const struct step *s)
     const struct hspz_seeder seeder = {
         .shape = &walk->shape,
         .query = spec->bases,
-        .strand = walk->place.strand,
+        .strand = walk->at.place.strand,
         .transitions = spec->transitions,
         .unmask = spec->unmask,
         .masked = s->job->masked,
-        .masked_from = walk->windows.begin,
+        .masked_from = walk->at.windows.begin,
     };
-    hspz_cpu_batch_make(batch, s->pool, &seeder, walk->windows.begin, walk->windows.end);
+    hspz_cpu_batch_make(batch, s->pool, &seeder, walk->at.windows.begin, walk->at.windows.end);
 }
 
 /* Some more of what the mask says of the batch; *more: not yet all. */
@@ -65,7 +65,7 @@ mask_starts(const struct step *s, bool *more)
 {
     struct hspz_job *job = s->job;
     const struct hspz_walk *walk = &job->walk;
-    const struct hspz_range windows = walk->windows;
+    const struct hspz_range windows = walk->at.windows;
     if (job->masked == NULL) {
         job->masked = malloc(hspz_seed_mask_bits_bytes(walk->most_windows));
         if (job->masked == NULL) {
@@ -73,7 +73,7 @@ mask_starts(const struct step *s, bool *more)
         }
     }
     struct hspz_seed_starts starts = {.query = walk->spec.bases,
-                                      .strand = walk->place.strand,
+                                      .strand = walk->at.place.strand,
                                       .begin = windows.begin + job->masked_to,
                                       .end = windows.end};
     const uint64_t some = MASK_STARTS * hspz_pool_threads(s->pool);
@@ -111,7 +111,7 @@ batch_seeds(void *user, bool *more)
 static const struct hspz_buckets *
 current_block(const struct step *s)
 {
-    return &s->job->ref->blocks[s->job->walk.block];
+    return &s->job->ref->blocks[s->job->walk.at.block];
 }
 
 static enum hspz_status
@@ -130,7 +130,7 @@ batch_count(void *user, struct hspz_walk_count *count)
     if (count->bad == HSPZ_NO_BAD_SEED) {
         uint64_t limit;
         const enum hspz_status status =
-            hspz_word_limit(s->job->ref->index, s->job->walk.block, spec->max_word_count,
+            hspz_word_limit(s->job->ref->index, s->job->walk.at.block, spec->max_word_count,
                             spec->keep_words, &limit, s->err);
         if (status != HSPZ_OK) {
             return status;
@@ -289,7 +289,7 @@ hspz_cpu_job_block(const struct hspz_job *job)
 void
 hspz_cpu_job_totals(const struct hspz_job *job, struct hspz_job_totals *out)
 {
-    *out = job->walk.totals;
+    *out = job->walk.at.totals;
 }
 
 void

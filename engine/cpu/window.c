@@ -32,22 +32,22 @@ static enum hspz_status
 make_extender(struct hspz_window *window, const struct hspz_walk *walk,
               const struct hspz_index *index, struct hspz_error *err)
 {
-    if (window->extender != NULL && window->strand == walk->place.strand &&
-        window->block == walk->block) {
+    if (window->extender != NULL && window->strand == walk->at.place.strand &&
+        window->block == walk->at.block) {
         return HSPZ_OK;
     }
     hspz_cpu_extender_destroy(&window->extender);
-    const struct hspz_index_block block = hspz_index_get_block(index, walk->block);
+    const struct hspz_index_block block = hspz_index_get_block(index, walk->at.block);
     const struct hspz_cpu_extend_spec spec = {
         .ref = {block.bases, block.bases_len},
         .ref_unmask = hspz_index_get_params(index)->unmask,
         .query = walk->spec.bases,
-        .strand = walk->place.strand,
+        .strand = walk->at.place.strand,
         .query_unmask = walk->spec.unmask,
         .scoring = &walk->spec.scoring,
     };
-    window->strand = walk->place.strand;
-    window->block = walk->block;
+    window->strand = walk->at.place.strand;
+    window->block = walk->at.block;
     return hspz_cpu_extender_create(&spec, &window->extender, err);
 }
 

@@ -41,11 +41,11 @@ stretch_of(const struct hspz_walk *walk)
     return (struct hspz_cuda_stretch){
         .shape = &walk->shape,
         .query = walk->spec.bases,
-        .strand = walk->place.strand,
+        .strand = walk->at.place.strand,
         .transitions = walk->spec.transitions,
         .unmask = walk->spec.unmask,
-        .begin = walk->windows.begin,
-        .end = walk->windows.end,
+        .begin = walk->at.windows.begin,
+        .end = walk->at.windows.end,
         .mask = walk->spec.mask.ops != NULL ? &walk->spec.mask : NULL,
     };
 }
@@ -85,7 +85,7 @@ static enum hspz_status
 word_limit(const struct step *s, uint64_t *out)
 {
     const struct hspz_walk *walk = &s->job->walk;
-    return hspz_word_limit(s->job->ref->index, walk->block, walk->spec.max_word_count,
+    return hspz_word_limit(s->job->ref->index, walk->at.block, walk->spec.max_word_count,
                            walk->spec.keep_words, out, s->run.err);
 }
 
@@ -166,14 +166,14 @@ batch_extend(void *user, uint64_t begin, uint64_t end, struct hspz_hsp_set *set,
     const struct hspz_cuda_extend how = {
         .shape = &walk->shape,
         .query = walk->spec.bases,
-        .strand = walk->place.strand,
+        .strand = walk->at.place.strand,
         .transitions = walk->spec.transitions,
         .query_unmask = walk->spec.unmask,
         .scoring = &walk->spec.scoring,
         .all_hits = walk->spec.max_word_count >= UINT32_MAX &&
                     walk->spec.keep_words == HSPZ_KEEP_ALL && walk->spec.mask.ops == NULL,
         .first_query = (uint32_t)walk->plan.windows.begin,
-        .first_seed = walk->chunk.seed_begin,
+        .first_seed = walk->at.chunk.seed_begin,
     };
     return hspz_cuda_batch_extend(&s->run, &how, begin, end, set, count);
 }
@@ -190,7 +190,7 @@ may_be_small(const struct step *s)
     if (walk->spec.given_seeds) {
         return walk->spec.seed_count <= HSPZ_CUDA_SMALL_SEEDS;
     }
-    return (walk->windows.end - walk->windows.begin) *
+    return (walk->at.windows.end - walk->at.windows.begin) *
                hspz_shape_seeds_per_position(&walk->shape, walk->spec.transitions) <=
            HSPZ_CUDA_SMALL_SEEDS;
 }
@@ -212,10 +212,10 @@ stage_small(const struct step *s, uint64_t *count)
     }
     const struct hspz_seeder seeder = {.shape = &walk->shape,
                                        .query = walk->spec.bases,
-                                       .strand = walk->place.strand,
+                                       .strand = walk->at.place.strand,
                                        .transitions = walk->spec.transitions,
                                        .unmask = walk->spec.unmask};
-    *count = hspz_seeder_make(&seeder, walk->windows.begin, walk->windows.end, seeds);
+    *count = hspz_seeder_make(&seeder, walk->at.windows.begin, walk->at.windows.end, seeds);
     return HSPZ_OK;
 }
 
@@ -340,7 +340,7 @@ hspz_cuda_job_block(const struct hspz_job *job)
 void
 hspz_cuda_job_totals(const struct hspz_job *job, struct hspz_job_totals *out)
 {
-    *out = job->walk.totals;
+    *out = job->walk.at.totals;
 }
 
 void
@@ -380,7 +380,7 @@ step_with_scratch(const struct hspz_lane *lane, struct hspz_job *job, struct hsp
         .job = job,
         .run = {.lane = lane,
                 .scratch = job->scratch,
-                .index = hspz_cuda_ref_block(job->ref, lane->device, job->walk.block),
+                .index = hspz_cuda_ref_block(job->ref, lane->device, job->walk.at.block),
                 .tuning = job->tuning,
                 .batch = &job->on_device,
                 .err = err},

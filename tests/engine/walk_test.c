@@ -230,7 +230,7 @@ maybe_fail(struct fake *f)
 static uint64_t
 windows_of(const struct fake *f)
 {
-    return f->walk.windows.end - f->walk.windows.begin;
+    return f->walk.at.windows.end - f->walk.at.windows.begin;
 }
 
 static void
@@ -275,13 +275,13 @@ fake_count(void *user, struct hspz_walk_count *count)
     const uint64_t rest = f->made - f->counted;
     const uint64_t end = chance(f, 2) ? f->made : f->counted + (rest + 1) / 2;
     for (; f->counted < end; f->counted++) {
-        count->hits +=
-            hits_of(f->walk.place.strand, f->walk.block, f->walk.windows.begin + f->counted);
+        count->hits += hits_of(f->walk.at.place.strand, f->walk.at.block,
+                               f->walk.at.windows.begin + f->counted);
         f->sums[f->counted] = (uint32_t)count->hits;
     }
     count->seeds = f->made;
     count->counted = f->counted;
-    f->block = f->walk.block;
+    f->block = f->walk.at.block;
     return HSPZ_OK;
 }
 
@@ -299,7 +299,7 @@ static void
 require_counted(const struct fake *f)
 {
     assert_int_equal(f->counted, windows_of(f));
-    assert_int_equal(f->block, f->walk.block);
+    assert_int_equal(f->block, f->walk.at.block);
 }
 
 static enum hspz_status
@@ -339,7 +339,7 @@ write_hits(const struct fake *f, uint64_t begin, uint64_t end, uint64_t *out)
         }
         const uint64_t k = hit - (w == 0 ? 0 : f->sums[w - 1]);
         out[hit - begin] =
-            anchor_of(f->walk.place.strand, f->walk.block, f->walk.windows.begin + w, k);
+            anchor_of(f->walk.at.place.strand, f->walk.at.block, f->walk.at.windows.begin + w, k);
     }
 }
 
@@ -542,11 +542,11 @@ run(const struct hspz_job_spec *spec, const struct hspz_shape *shape, size_t blo
     assert_memory_equal(got.at, want.at, want.count * sizeof(*want.at));
     assert_true(spec->begin > 0 || want.count > 100);
     for (unsigned strand = 0; strand < 2; strand++) {
-        totals.strand[strand].hsps = f.walk.totals.strand[strand].hsps;
+        totals.strand[strand].hsps = f.walk.at.totals.strand[strand].hsps;
         sent += totals.strand[strand].hsps;
     }
     assert_int_equal(sent, f.hsps);
-    assert_memory_equal(&f.walk.totals, &totals, sizeof(totals));
+    assert_memory_equal(&f.walk.at.totals, &totals, sizeof(totals));
     hspz_walk_end(&f.walk);
     assert_true(way->lose_every == 0 || f.losses > 0);
     assert_true(!way->failing || f.failures > 0);

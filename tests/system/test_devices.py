@@ -357,7 +357,7 @@ class DevicesTest(hspz_test.TestCase):
 
     def test_a_wrong_group_is_told_at_a_reload_and_changes_nothing(self):
         index = self.index(self.ref)
-        four = '"simulate_devices": "4x0"'
+        four = '"simulate_devices": "4x10000"'  # so that a job is not done before the next one comes
         daemon = self.daemon(indexes={"ref": index}, config='{"max_jobs": 5, %s}' % four)
         file = daemon.command[daemon.command.index("--config") + 1]
         wrong = ('{"max_jobs": 0, ' + four + ',\n "groups": [\n  {"devices": [0, 3], "indexes": ["a"]},\n'
@@ -385,7 +385,7 @@ class DevicesTest(hspz_test.TestCase):
             self.assertIsNone(answers[first])
             self.assert_code(answers[second], "queue_full")
         # Which devices the next start finds is not known now.
-        hspz_test.write(file, wrong[0].replace("4x0", "5x0"))
+        hspz_test.write(file, wrong[0].replace("4x10000", "5x0"))
         said = daemon.reload()
         self.assertIn("info reloaded", said)
         self.assertIn("key=simulate_devices", said)
