@@ -1,6 +1,6 @@
 #include "engine/alphabet.h"
 
-#define PIECE_BYTES 256u
+#define PIECE_BYTES 32u
 
 /* Tables of 256 constant expressions: entry i is f(i). */
 #define TABLE_4(f, i) f((i)), f((i) + 1), f((i) + 2), f((i) + 3)
@@ -59,18 +59,28 @@ hspz_base_allowed(uint8_t byte)
     return is_allowed(byte);
 }
 
+/* Without a branch, which a compiler turns into vectors. */
+static inline bool
+piece_allowed(const uint8_t *bases, uint8_t also)
+{
+    uint8_t other = 0;
+    for (unsigned i = 0; i < PIECE_BYTES; i++) {
+        other |= (uint8_t) !(is_allowed(bases[i]) | (bases[i] == also));
+    }
+    return other == 0;
+}
+
 size_t
 hspz_bases_allowed(const uint8_t *bases, size_t len, uint8_t also)
 {
     size_t at = 0;
-    /* Piece by piece without a branch, which a compiler turns into vectors. */
-    for (bool good = true; good && len - at >= PIECE_BYTES;) {
-        uint8_t other = 0;
-        for (size_t i = at; i < at + PIECE_BYTES; i++) {
-            other |= (uint8_t) !(is_allowed(bases[i]) | (bases[i] == also));
-        }
-        good = other == 0;
-        at += good ? PIECE_BYTES : 0;
+    while (len - at >= PIECE_BYTES && piece_allowed(bases + at, also)) {
+        at += PIECE_BYTES;
+    }
+    /* The rest, with some that were looked at before. */
+    if (len >= PIECE_BYTES && len - at < PIECE_BYTES &&
+        piece_allowed(bases + len - PIECE_BYTES, also)) {
+        return len;
     }
     while (at < len && (is_allowed(bases[at]) || bases[at] == also)) {
         at++;

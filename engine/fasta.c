@@ -248,24 +248,44 @@ take_bases(struct hspz_fasta *fasta, const uint8_t *bytes, size_t len, struct hs
     return take_blanks(fasta, bytes + bad, len - bad, err);
 }
 
+static bool
+is_quality(uint8_t byte)
+{
+    return byte >= 0x21 && byte <= 0x7e;
+}
+
+/* Length of the longest prefix of qualities. */
+static size_t
+count_qualities(const uint8_t *bytes, size_t len)
+{
+    uint8_t other = 0;
+    for (size_t i = 0; i < len; i++) {
+        other |= (uint8_t)((uint8_t)(bytes[i] - 0x21) > 0x7e - 0x21);
+    }
+    size_t n = other == 0 ? len : 0;
+    while (n < len && is_quality(bytes[n])) {
+        n++;
+    }
+    return n;
+}
+
 static enum hspz_status
 take_quality(struct hspz_fasta *fasta, const uint8_t *bytes, size_t len, struct hspz_error *err)
 {
     if (fasta->blank >= 0) {
         return take_blanks(fasta, bytes, len, err);
     }
-    for (size_t i = 0; i < len; i++) {
-        if (is_blank(bytes[i])) {
-            fasta->quality_len += i;
-            note_blank(fasta, bytes[i], fasta->column + i + 1);
-            return take_blanks(fasta, bytes + i, len - i, err);
-        }
-        if (bytes[i] < 0x21 || bytes[i] > 0x7e) {
-            return refuse_byte(fasta, bytes[i], fasta->column + i + 1, "is no quality", err);
-        }
+    const size_t n = count_qualities(bytes, len);
+    fasta->quality_len += n;
+    if (n == len) {
+        return HSPZ_OK;
     }
-    fasta->quality_len += len;
-    return HSPZ_OK;
+    const uint64_t column = fasta->column + n + 1;
+    if (!is_blank(bytes[n])) {
+        return refuse_byte(fasta, bytes[n], column, "is no quality", err);
+    }
+    note_blank(fasta, bytes[n], column);
+    return take_blanks(fasta, bytes + n, len - n, err);
 }
 
 static enum hspz_status

@@ -113,6 +113,21 @@ test_allowed_prefix_ends_at_the_first_other_byte(void **state)
     assert_int_equal(refused, 12 * (256 - 56));
 }
 
+/* One byte that is none at each place of each length, about those of a piece. */
+static void
+test_allowed_prefix_of_short_bases(void **state)
+{
+    (void)state;
+    uint8_t bases[100];
+    for (size_t len = 0; len <= sizeof(bases); len++) {
+        for (size_t at = 0; at < sizeof(bases); at++) {
+            memset(bases, 'T', sizeof(bases));
+            bases[at] = '@';
+            assert_int_equal(hspz_bases_allowed(bases, len, 'A'), len < at ? len : at);
+        }
+    }
+}
+
 int
 main(void)
 {
@@ -120,6 +135,7 @@ main(void)
         cmocka_unit_test(test_codes_follow_the_contract),
         cmocka_unit_test(test_allowed_bytes_are_letters_and_three_signs),
         cmocka_unit_test(test_allowed_prefix_ends_at_the_first_other_byte),
+        cmocka_unit_test(test_allowed_prefix_of_short_bases),
         cmocka_unit_test(test_reverse_complement_knows_every_iupac_pair),
         cmocka_unit_test(test_reverse_complement_twice_is_the_input),
     };

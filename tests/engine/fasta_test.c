@@ -248,6 +248,9 @@ test_fastq_refuses_broken_records_by_line(void **state)
            "line 5: byte 0x3e ('>') in column 1 where a record begins with '@'");
     refuse("@a\nAC\n+\n!\x7f\n", HSPZ_E_BAD_REQUEST, "line 4: byte 0x7f in column 2 is no quality");
     refuse("@a\nAC\n+\n! !\n", HSPZ_E_BAD_REQUEST, "line 4: byte 0x20 in column 2 is no quality");
+    refuse("@a\nACGTACGTACGTACGTACGTACGTACGTACGTACGTACGT\n+\n"
+           "!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!\xe9!!\n",
+           HSPZ_E_BAD_REQUEST, "line 4: byte 0xe9 in column 38 is no quality");
     refuse("@a\nA1\n+\n!!\n", HSPZ_E_BAD_REQUEST, "line 2: byte 0x31 ('1') in column 2 is no base");
     refuse("@\nAC\n+\n!!\n", HSPZ_E_BAD_REQUEST, "line 1: a sequence has no name");
 }
