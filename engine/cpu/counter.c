@@ -255,11 +255,17 @@ front_for(unsigned bits, uint64_t keys)
 
 /* ---- the table ---- */
 
+static uint64_t
+pair_home(const struct hspz_counter_shard *s, uint64_t x)
+{
+    return hspz_filter_scale(x << (64 - s->bits), s->pair_slots);
+}
+
 /* Where x is, or the free place where it would be; the table is never full. */
 static uint64_t
 pair_place(const struct hspz_counter_shard *s, uint64_t x)
 {
-    uint64_t at = hspz_filter_scale(x << (64 - s->bits), s->pair_slots);
+    uint64_t at = pair_home(s, x);
     while (s->pairs[at].count != 0 && s->pairs[at].x != x) {
         at = at + 1 == s->pair_slots ? 0 : at + 1;
     }
@@ -427,6 +433,19 @@ hspz_counter_shard_count(const struct hspz_counter_shard *s, uint64_t x)
     }
     const struct choice c = choose(&s->front, s->bits, x);
     return front_find(&s->front, &c) != UINT64_MAX;
+}
+
+void
+hspz_counter_shard_fetch(const struct hspz_counter_shard *s, uint64_t x)
+{
+    const struct hspz_counter_front *f = &s->front;
+    const struct choice c = choose(f, s->bits, x);
+    if (s->pair_slots > 0) {
+        __builtin_prefetch(&s->pairs[pair_home(s, x)], 1);
+    }
+    for (int i = 0; i < 2; i++) {
+        __builtin_prefetch(f->slots + c.block[i] * BLOCK_SLOTS * f->slot_bits / 8, 1);
+    }
 }
 
 uint64_t

@@ -72,6 +72,8 @@ bool hspz_counter_shard_reserve(struct hspz_counter_shard *s, uint64_t pairs,
 bool hspz_counter_shard_add(struct hspz_counter_shard *s, uint64_t x, uint64_t n,
                             struct hspz_counter_memory *memory);
 uint64_t hspz_counter_shard_count(const struct hspz_counter_shard *s, uint64_t x);
+/* Has the processor fetch what add or count of x will look at. */
+void hspz_counter_shard_fetch(const struct hspz_counter_shard *s, uint64_t x);
 
 /* Places of the shard are 0 .. places - 1; the count of what is there, 0: nothing. */
 uint64_t hspz_counter_shard_places(const struct hspz_counter_shard *s);

@@ -13,6 +13,8 @@
 #define PIECE_KEYS ((size_t)1 << 20)
 #define SLICE_KEYS ((size_t)1 << 14)
 #define SLICES_MOST (PIECE_KEYS / SLICE_KEYS)
+/* Keys between one that is counted and one whose memory is asked for. */
+#define FETCH_AHEAD 12u
 /* Fewer keys are not worth threads. */
 #define THREADED_KEYS ((size_t)1 << 15)
 /* What growing may need (`room`): of the bytes that are there, and for each new key. */
@@ -188,12 +190,16 @@ fill_shard(void *user, size_t shard)
 {
     struct piece *p = user;
     const uint64_t *const counts = p->call->counts;
+    struct hspz_counter_shard *const s = &p->f->shards[shard];
+    const size_t end = p->shard_at[shard + 1];
     p->in[shard] = 0;
-    for (size_t i = p->shard_at[shard]; i < p->shard_at[shard + 1]; i++) {
+    for (size_t i = p->shard_at[shard]; i < end; i++) {
+        if (i + FETCH_AHEAD < end) {
+            hspz_counter_shard_fetch(s, hspz_counter_x_of(p->f, p->mixed[i + FETCH_AHEAD]));
+        }
         const uint64_t n = counts != NULL ? counts[p->first + p->order[i]] : 1;
         if (n == 0 ||
-            hspz_counter_shard_add(&p->f->shards[shard], hspz_counter_x_of(p->f, p->mixed[i]), n,
-                                   &p->f->memory)) {
+            hspz_counter_shard_add(s, hspz_counter_x_of(p->f, p->mixed[i]), n, &p->f->memory)) {
             p->in[shard]++;
         } else {
             clear_yes(p, p->order[i]);
@@ -229,7 +235,15 @@ count_slice(void *user, size_t slice)
     }
     p->valid[slice] = 0;
     for (size_t i = begin; i < begin + n; i++) {
-        const uint64_t mixed = hspz_counter_mix(p->keys[i], f->salt, f->key_bits);
+        p->keys[i] = hspz_counter_mix(p->keys[i], f->salt, f->key_bits);
+    }
+    for (size_t i = begin; i < begin + n; i++) {
+        if (i + FETCH_AHEAD < begin + n) {
+            const uint64_t later = p->keys[i + FETCH_AHEAD];
+            hspz_counter_shard_fetch(&f->shards[hspz_counter_shard_of(f, later)],
+                                     hspz_counter_x_of(f, later));
+        }
+        const uint64_t mixed = p->keys[i];
         const uint64_t count = hspz_counter_shard_count(&f->shards[hspz_counter_shard_of(f, mixed)],
                                                         hspz_counter_x_of(f, mixed));
         if (counts) {
