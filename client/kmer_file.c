@@ -1,5 +1,6 @@
 #include "client/kmer_file.h"
 
+#include "client/kmer_queue.h"
 #include "engine/alphabet.h"
 #include "engine/byte_source.h"
 #include "engine/fasta.h"
@@ -8,6 +9,7 @@
 #include "engine/twobit.h"
 #include "protocol/limits.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,12 +18,20 @@
 #define PIECES_MOST ((size_t)1 << 16)
 #define SEPARATOR '\n'
 
+/* Reading, decompression and parsing have a thread of their own; batches are handed out by the
+ * caller's. */
 struct reader {
     const struct hspz_kmer_reading *reading;
-    struct hspz_kmer_batch batch;
-    size_t capacity, pieces_capacity, names_len, names_capacity;
+    struct hspz_kmer_queue *queue;
+    struct hspz_kmer_slot *slot; /* that is filled */
+    size_t capacity;
     uint64_t done;             /* bases of the sequence at hand */
-    struct hspz_error failure; /* of a batch, or of memory: no fault of the text */
+    struct hspz_error failure; /* of memory, or it was stopped: no fault of the text */
+    struct hspz_byte_source *source;
+    struct hspz_fasta *fasta;
+    pthread_t thread;
+    enum hspz_status status; /* what its thread ended with */
+    struct hspz_error error;
 };
 
 static enum hspz_status
@@ -46,27 +56,35 @@ make_room(void **array, size_t *capacity, size_t need, size_t size)
     return grown != NULL;
 }
 
-/* Hands out the batch, if there is anything in it, and empties it. */
+static enum hspz_status
+next_slot(struct reader *r)
+{
+    const enum hspz_status status = hspz_kmer_queue_fill(r->queue, &r->slot);
+    return status == HSPZ_E_OUT_OF_MEMORY
+               ? no_memory(r)
+               : hspz_error_set(&r->failure, status, "%s", hspz_status_text(status));
+}
+
+/* Hands the batch over, and begins another. */
 static enum hspz_status
 flush(struct reader *r)
 {
-    enum hspz_status status = HSPZ_OK;
-    if (r->batch.count > 0) {
-        status = r->reading->batch(r->reading->user, &r->batch, &r->failure);
-        r->failure.status = status;
+    if (r->slot->batch.count == 0) {
+        return HSPZ_OK;
     }
-    r->batch.len = r->batch.count = r->names_len = 0;
-    return status;
+    hspz_kmer_queue_put(r->queue);
+    return next_slot(r);
 }
 
 /* A piece that begins with the next base. */
 static enum hspz_status
 begin_piece(struct reader *r, const char *name, size_t name_len)
 {
-    struct hspz_kmer_batch *b = &r->batch;
+    struct hspz_kmer_slot *const s = r->slot;
+    struct hspz_kmer_batch *const b = &s->batch;
     void *pieces = b->pieces, *names = b->names;
-    const bool room = make_room(&pieces, &r->pieces_capacity, b->count + 1, sizeof(*b->pieces)) &&
-                      make_room(&names, &r->names_capacity, r->names_len + name_len + 1, 1);
+    const bool room = make_room(&pieces, &s->pieces_capacity, b->count + 1, sizeof(*b->pieces)) &&
+                      make_room(&names, &s->names_capacity, s->names_len + name_len + 1, 1);
     b->pieces = pieces;
     b->names = names;
     if (!room) {
@@ -76,10 +94,10 @@ begin_piece(struct reader *r, const char *name, size_t name_len)
         b->bases[b->len++] = SEPARATOR;
     }
     b->pieces[b->count++] = (struct hspz_kmer_piece){
-        .name = r->names_len, .begin = b->len, .end = b->len, .start = r->done};
-    memcpy(b->names + r->names_len, name, name_len);
-    r->names_len += name_len;
-    b->names[r->names_len++] = '\0';
+        .name = s->names_len, .begin = b->len, .end = b->len, .start = r->done};
+    memcpy(b->names + s->names_len, name, name_len);
+    s->names_len += name_len;
+    b->names[s->names_len++] = '\0';
     return HSPZ_OK;
 }
 
@@ -87,16 +105,16 @@ begin_piece(struct reader *r, const char *name, size_t name_len)
 static enum hspz_status
 carry_on(struct reader *r)
 {
-    struct hspz_kmer_batch *b = &r->batch;
-    const struct hspz_kmer_piece piece = b->pieces[b->count - 1];
+    const struct hspz_kmer_batch *full = &r->slot->batch;
+    const struct hspz_kmer_piece piece = full->pieces[full->count - 1];
     const size_t len = piece.end - piece.begin;
     const size_t kept = len < r->reading->k - 1 ? len : r->reading->k - 1;
     uint8_t tail[HSPZ_KMER_MOST];
-    char *const name = strdup(b->names + piece.name);
+    char *const name = strdup(full->names + piece.name);
     if (name == NULL) {
         return no_memory(r);
     }
-    memcpy(tail, b->bases + piece.end - kept, kept);
+    memcpy(tail, full->bases + piece.end - kept, kept);
     enum hspz_status status = flush(r);
     r->done -= kept;
     if (status == HSPZ_OK) {
@@ -104,6 +122,7 @@ carry_on(struct reader *r)
     }
     free(name);
     if (status == HSPZ_OK) {
+        struct hspz_kmer_batch *const b = &r->slot->batch;
         memcpy(b->bases + b->len, tail, kept);
         b->len += kept;
         b->pieces[0].end = b->len;
@@ -125,7 +144,7 @@ on_begin(void *user, const char *name, size_t name_len, uint64_t line, struct hs
     }
     r->done = 0;
     /* Room for a separator and what carry_on needs. */
-    if (r->batch.len + BATCH_LEAST / 2 > r->capacity || r->batch.count == PIECES_MOST) {
+    if (r->slot->batch.len + BATCH_LEAST / 2 > r->capacity || r->slot->batch.count == PIECES_MOST) {
         const enum hspz_status status = flush(r);
         if (status != HSPZ_OK) {
             return status;
@@ -138,12 +157,12 @@ static enum hspz_status
 on_append(void *user, const uint8_t *bases, size_t len, size_t *bad, struct hspz_error *err)
 {
     struct reader *r = user;
-    struct hspz_kmer_batch *b = &r->batch;
     *bad = hspz_bases_allowed(bases, len, 'A');
     if (*bad < len) {
         return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "a byte that is no base");
     }
     while (len > 0) {
+        struct hspz_kmer_batch *const b = &r->slot->batch;
         const size_t room = r->capacity - b->len, n = len < room ? len : room;
         memcpy(b->bases + b->len, bases, n);
         b->len += n;
@@ -164,32 +183,98 @@ on_append(void *user, const uint8_t *bases, size_t len, size_t *bad, struct hspz
 static enum hspz_status
 on_end(void *user, struct hspz_error *err)
 {
-    struct reader *r = user;
+    const struct reader *r = user;
+    const struct hspz_kmer_batch *b = &r->slot->batch;
     (void)err;
-    r->batch.pieces[r->batch.count - 1].last = true;
+    b->pieces[b->count - 1].last = true;
     return HSPZ_OK;
 }
 
+static bool
+on_progress(void *user, uint64_t done, uint64_t total)
+{
+    return hspz_kmer_queue_read(user, done, total);
+}
+
 static enum hspz_status
-feed(struct hspz_byte_source *source, struct hspz_fasta *fasta, const char *path,
-     struct hspz_error *err)
+feed(struct reader *r, struct hspz_error *err)
 {
     struct hspz_span chunk = {0};
     bool first = true;
     enum hspz_status status = HSPZ_OK;
     do {
-        status = hspz_byte_source_next(source, &chunk.bytes, &chunk.len, err);
+        status = hspz_byte_source_next(r->source, &chunk.bytes, &chunk.len, err);
         if (status == HSPZ_OK && first && hspz_twobit_recognise(chunk)) {
             status = hspz_error_set(err, HSPZ_E_BAD_FILE,
                                     "%s: a 2bit file; k-mers are read from FASTA and FASTQ",
-                                    hspz_shown_path_make(path).text);
+                                    hspz_shown_path_make(r->reading->path).text);
         }
         if (status == HSPZ_OK && chunk.len > 0) {
-            status = hspz_fasta_feed(fasta, chunk.bytes, chunk.len, err);
+            status = hspz_fasta_feed(r->fasta, chunk.bytes, chunk.len, err);
         }
         first = false;
     } while (status == HSPZ_OK && chunk.len > 0);
-    return status == HSPZ_OK ? hspz_fasta_finish(fasta, err) : status;
+    return status == HSPZ_OK ? hspz_fasta_finish(r->fasta, err) : status;
+}
+
+static void *
+reader_main(void *arg)
+{
+    struct reader *r = arg;
+    r->status = next_slot(r);
+    if (r->status == HSPZ_OK) {
+        r->status = feed(r, &r->error);
+    }
+    if (r->status == HSPZ_OK && r->slot->batch.count > 0) {
+        hspz_kmer_queue_put(r->queue);
+    }
+    if (r->failure.status != HSPZ_OK) {
+        r->error = r->failure;
+        r->status = r->failure.status;
+    }
+    hspz_kmer_queue_end(r->queue);
+    return NULL;
+}
+
+/* Until no more will come, a callback fails, or the caller has had enough. */
+static enum hspz_status
+hand_out(const struct reader *r, struct hspz_error *err)
+{
+    const struct hspz_kmer_reading *reading = r->reading;
+    enum hspz_status status = HSPZ_OK;
+    for (bool over = false; status == HSPZ_OK && !over;) {
+        uint64_t done, total;
+        const struct hspz_kmer_batch *batch = hspz_kmer_queue_take(r->queue, &over, &done, &total);
+        if (reading->progress != NULL && !reading->progress(reading->user, done, total)) {
+            status = hspz_error_set(err, HSPZ_E_STOPPED, "%s: stopped by the caller",
+                                    hspz_shown_path_make(reading->path).text);
+        } else if (batch != NULL) {
+            status = reading->batch(reading->user, batch, err);
+            hspz_kmer_queue_give(r->queue);
+        }
+    }
+    return status;
+}
+
+/* What came first decides how it ends. */
+static enum hspz_status
+run(struct reader *r, struct hspz_error *err)
+{
+    const int error = pthread_create(&r->thread, NULL, reader_main, r);
+    if (error != 0) {
+        return hspz_error_errno(err, HSPZ_E_OUT_OF_MEMORY, error, "no thread to read %s",
+                                hspz_shown_path_make(r->reading->path).text);
+    }
+    enum hspz_status status = hand_out(r, err);
+    if (status != HSPZ_OK) {
+        hspz_kmer_queue_stop(r->queue);
+    }
+    (void)pthread_join(r->thread, NULL);
+    if (status == HSPZ_OK && r->status != HSPZ_OK) {
+        status = r->status;
+        *err = r->error;
+    }
+    return status;
 }
 
 enum hspz_status
@@ -198,32 +283,21 @@ hspz_kmer_file_read(const struct hspz_kmer_reading *reading, struct hspz_error *
     struct reader r = {.reading = reading};
     const struct hspz_fasta_sink sink = {
         .begin = on_begin, .append = on_append, .end = on_end, .user = &r};
-    struct hspz_byte_source *source = NULL;
-    struct hspz_fasta *fasta = NULL;
     HSPZ_REQUIRE(reading->k >= 1 && reading->k <= HSPZ_KMER_MOST);
     r.capacity = reading->batch_bytes < BATCH_LEAST ? BATCH_LEAST : reading->batch_bytes;
-    r.batch.bases = malloc(r.capacity);
-    enum hspz_status status =
-        r.batch.bases == NULL
-            ? hspz_error_set(err, HSPZ_E_OUT_OF_MEMORY, "no memory for sequences")
-            : hspz_byte_source_open(reading->path, reading->progress, reading->user, &source, err);
+    enum hspz_status status = hspz_kmer_queue_create(r.capacity, &r.queue, err);
     if (status == HSPZ_OK) {
-        status = hspz_fasta_create_to(&sink, reading->path, &fasta, err);
+        status = hspz_byte_source_open(reading->path, on_progress, r.queue, &r.source, err);
     }
     if (status == HSPZ_OK) {
-        status = feed(source, fasta, reading->path, err);
+        hspz_byte_source_wake(r.source, hspz_kmer_queue_stop_fd(r.queue));
+        status = hspz_fasta_create_to(&sink, reading->path, &r.fasta, err);
     }
     if (status == HSPZ_OK) {
-        status = flush(&r);
+        status = run(&r, err);
     }
-    if (r.failure.status != HSPZ_OK) {
-        *err = r.failure;
-        status = r.failure.status;
-    }
-    hspz_fasta_destroy(&fasta);
-    hspz_byte_source_close(&source);
-    free(r.batch.bases);
-    free(r.batch.pieces);
-    free(r.batch.names);
+    hspz_fasta_destroy(&r.fasta);
+    hspz_byte_source_close(&r.source);
+    hspz_kmer_queue_destroy(&r.queue);
     return status;
 }

@@ -4,7 +4,9 @@
  * A batch has pieces of sequences with a line feed between them. A sequence that does not fit goes
  * on in the next batch, which begins with the k - 1 bases that the last one ended in.
  *
+ * Reading and parsing have a thread, which is a few batches ahead.
  * Owns:    the batch is valid during the call that gets it.
+ * Threads: both callbacks are called by the caller's, `progress` at least ten times a second.
  * Errors:  those of reading (engine/fasta.h, engine/byte_source.h; a 2bit file is refused), and
  *          what a callback returned. */
 #pragma once

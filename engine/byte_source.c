@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,8 @@ enum coding {
 struct hspz_byte_source {
     int fd;
     bool owns_fd;
+    bool may_wait; /* no regular file */
+    int wake_fd;   /* -1: none */
     struct hspz_shown_path shown;
     hspz_progress_fn progress;
     void *user;
@@ -54,9 +57,10 @@ hspz_byte_source_open(const char *path, hspz_progress_fn progress, void *user,
         return hspz_error_errno(err, HSPZ_E_IO, error, "%s", shown.text);
     }
     struct stat st;
-    if (fstat(source->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
-        source->total = (uint64_t)st.st_size;
-    }
+    const bool regular = fstat(source->fd, &st) == 0 && S_ISREG(st.st_mode);
+    source->total = regular && st.st_size > 0 ? (uint64_t)st.st_size : 0;
+    source->may_wait = !regular;
+    source->wake_fd = -1;
     *out = source;
     return HSPZ_OK;
 }
@@ -84,6 +88,12 @@ hspz_byte_source_plain(struct hspz_byte_source *source)
     source->coding = CODING_PLAIN;
 }
 
+void
+hspz_byte_source_wake(struct hspz_byte_source *source, int fd)
+{
+    source->wake_fd = fd;
+}
+
 bool
 hspz_byte_source_report(struct hspz_byte_source *source)
 {
@@ -97,12 +107,28 @@ stopped(const struct hspz_byte_source *source, struct hspz_error *err)
     return hspz_error_set(err, HSPZ_E_STOPPED, "%s: stopped by the caller", source->shown.text);
 }
 
+/* Until there are bytes, or the end. False: woken first. */
+static bool
+wait_for_bytes(const struct hspz_byte_source *source)
+{
+    struct pollfd fds[2] = {{.fd = source->fd, .events = POLLIN},
+                            {.fd = source->wake_fd, .events = POLLIN}};
+    int n = 0;
+    do {
+        n = source->may_wait && source->wake_fd >= 0 ? poll(fds, 2, -1) : 0;
+    } while (n < 0 && errno == EINTR); /* a read says what else is wrong */
+    return fds[1].revents == 0;
+}
+
 /* Fills `raw` as far as the descriptor gives: fewer bytes than its size only at the end. */
 static enum hspz_status
 read_raw(struct hspz_byte_source *source, struct hspz_error *err)
 {
     size_t len = 0;
     while (len < sizeof(source->raw) && !source->at_end) {
+        if (!wait_for_bytes(source)) {
+            return stopped(source, err);
+        }
         const ssize_t got = read(source->fd, source->raw + len, sizeof(source->raw) - len);
         if (got < 0 && errno != EINTR) {
             return hspz_error_errno(err, HSPZ_E_IO, errno, "%s: reading at byte %" PRIu64,

@@ -24,6 +24,9 @@ HSPZ_MUST_USE enum hspz_status hspz_byte_source_open(const char *path, hspz_prog
 void hspz_byte_source_close(struct hspz_byte_source **source);
 /* Before the first bytes: they are taken as they are, whatever they begin with. */
 void hspz_byte_source_plain(struct hspz_byte_source *source);
+/* Whoever waits for bytes (of a pipe, a terminal) ends, stopped, once `fd` can be read. Borrowed.
+ */
+void hspz_byte_source_wake(struct hspz_byte_source *source, int fd);
 
 /* The next bytes, valid until the next call: a full chunk, or fewer at the end; none after it. */
 HSPZ_MUST_USE enum hspz_status hspz_byte_source_next(struct hspz_byte_source *source,

@@ -5,6 +5,8 @@
 #include "tests/support/failing_malloc.h"
 #include "tests/support/test.h"
 
+#include <limits.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #define K 7u
@@ -172,6 +174,104 @@ test_every_allocation_may_fail(void **state)
     }
 }
 
+/* ---- endings ---- */
+
+#define CHUNK_BYTES ((size_t)65536) /* that are read at a time, and fit into a pipe */
+
+struct ending {
+    size_t batches, least; /* that came; how many are taken */
+    unsigned looks, most;  /* calls of progress; how many say to go on */
+};
+
+static enum hspz_status
+take_some(void *user, const struct hspz_kmer_batch *batch, struct hspz_error *err)
+{
+    struct ending *ending = user;
+    (void)batch;
+    return ++ending->batches < ending->least
+               ? HSPZ_OK
+               : hspz_error_set(err, HSPZ_E_QUOTA_EXCEEDED, "enough batches");
+}
+
+static bool
+look(void *user, uint64_t done, uint64_t total)
+{
+    struct ending *ending = user;
+    assert_true(done <= CHUNK_BYTES && total == 0);
+    return ++ending->looks <= ending->most;
+}
+
+/* A pipe that nobody closes: of `len` bytes of one sequence, and no more. */
+static enum hspz_status
+read_pipe(size_t len, struct ending *ending, struct hspz_error *err)
+{
+    static char text[CHUNK_BYTES];
+    int ends[2];
+    char path[32];
+    assert_true(len <= sizeof(text));
+    memset(text, 'C', sizeof(text));
+    memcpy(text, ">s\n", 3);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], text, len), len);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[0]);
+    const struct hspz_kmer_reading reading = {.path = path,
+                                              .k = K,
+                                              .batch_bytes = 300,
+                                              .progress = look,
+                                              .batch = take_some,
+                                              .user = ending};
+    const enum hspz_status status = hspz_kmer_file_read(&reading, err);
+    assert_int_equal(close(ends[0]), 0);
+    assert_int_equal(close(ends[1]), 0);
+    return status;
+}
+
+static void
+test_a_failing_batch_ends_the_wait_for_bytes(void **state)
+{
+    (void)state;
+    struct ending ending = {.least = 3, .most = UINT_MAX};
+    struct hspz_error err = {0};
+    assert_int_equal(read_pipe(CHUNK_BYTES, &ending, &err), HSPZ_E_QUOTA_EXCEEDED);
+    assert_string_equal(err.text, "enough batches");
+    assert_int_equal(ending.batches, 3);
+}
+
+static void
+test_a_caller_that_had_enough_ends_the_wait_for_bytes(void **state)
+{
+    (void)state;
+    struct ending ending = {.least = SIZE_MAX, .most = 2};
+    struct hspz_error err = {0};
+    assert_int_equal(read_pipe(0, &ending, &err), HSPZ_E_STOPPED);
+    assert_non_null(strstr(err.text, "stopped by the caller"));
+    assert_int_equal(ending.looks, 3);
+    assert_int_equal(ending.batches, 0);
+}
+
+/* What stands before a line that is wrong comes first. */
+static void
+test_batches_before_an_error_are_handed_out(void **state)
+{
+    const char *path = *state;
+    struct ending ending = {.least = SIZE_MAX};
+    struct hspz_error err = {0};
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (unsigned i = 0; i < 1000; i++) {
+        fprintf(file, ">s%u\n%s\n", i, "ACGTTGCAACGTTGCAACGTTGCAACGTTGCAACGTTGCA");
+    }
+    fprintf(file, ">bad\nAC GT\n");
+    assert_int_equal(fclose(file), 0);
+    const struct hspz_kmer_reading reading = {
+        .path = path, .k = K, .batch_bytes = 4100, .batch = take_some, .user = &ending};
+    assert_int_equal(hspz_kmer_file_read(&reading, &err), HSPZ_E_BAD_REQUEST);
+    assert_non_null(strstr(err.text, "line 2002: byte 0x20 in column 3 is no base"));
+    assert_int_equal(ending.batches, 10); /* of 97: room for 128 bases ends one */
+    ending = (struct ending){.least = 2};
+    assert_int_equal(hspz_kmer_file_read(&reading, &err), HSPZ_E_QUOTA_EXCEEDED);
+}
+
 int
 main(void)
 {
@@ -181,6 +281,9 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_batches_of_any_form_have_each_kmer_once, path),
         cmocka_unit_test_prestate(test_every_allocation_may_fail, path),
+        cmocka_unit_test(test_a_failing_batch_ends_the_wait_for_bytes),
+        cmocka_unit_test(test_a_caller_that_had_enough_ends_the_wait_for_bytes),
+        cmocka_unit_test_prestate(test_batches_before_an_error_are_handed_out, path),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (size_t i = 0; i < RECORDS; i++) {
