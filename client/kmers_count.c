@@ -1,13 +1,17 @@
 #include "client/filter_warn.h"
 #include "client/kmer_file.h"
 #include "client/kmers_run.h"
+#include "engine/shown_path.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-/* Steps: connect; make the filter, or ask what it is; per batch of each file one call; say how many
- * k-mers went in. A filter that was made for it goes again when something fails. */
+/* Steps: look whether all files can be read; connect; make the filter, or ask what it is; per batch
+ * of each file one call; say how many k-mers went in. A filter that was made for it goes again when
+ * something fails; another keeps what it got. */
 
 static bool
 on_progress(void *user, uint64_t done, uint64_t total)
@@ -39,6 +43,19 @@ on_batch(void *user, const struct hspz_kmer_batch *batch, struct hspz_error *err
                                   : "make it with a larger --capacity");
     }
     return status;
+}
+
+/* The last of many files is found wanting before the first is counted. */
+static enum hspz_status
+check_files(const struct hspz_kmers_count *c, struct hspz_error *err)
+{
+    for (size_t i = 0; i < c->file_count; i++) {
+        if (strcmp(c->files[i], "-") != 0 && access(c->files[i], R_OK) != 0) {
+            return hspz_error_errno(err, HSPZ_E_IO, errno, "%s",
+                                    hspz_shown_path_make(c->files[i]).text);
+        }
+    }
+    return HSPZ_OK;
 }
 
 static enum hspz_status
@@ -75,16 +92,51 @@ make_or_find(struct hspz_kmers_count *c, bool *made, struct hspz_error *err)
     return status;
 }
 
+/* Kinds that keep each key once; others know of copies only. */
+static bool
+knows_different(const struct hspz_filter_state *s)
+{
+    static const char *const kinds[] = {"counter", "gqf", "sqf", "rsqf"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        found = found || strcmp(s->kind, kinds[i]) == 0;
+    }
+    return found;
+}
+
 static void
 say(const struct hspz_kmers_count *c)
 {
     const struct hspz_filter_state *s = &c->run.state;
+    const char *const end = c->json ? "" : " different, ";
+    char different[40] = "";
+    if (knows_different(s)) {
+        snprintf(different, sizeof(different), "%" PRIu64 "%s", s->entries, end);
+    } else if (c->json) {
+        snprintf(different, sizeof(different), "null");
+    }
     printf(c->json ? "{\"filter\": \"%s\", \"kind\": \"%s\", \"k\": %" PRIu64
-                     ", \"kmers\": %" PRIu64 ", \"different\": %" PRIu64 ", \"bytes\": %" PRIu64
+                     ", \"kmers\": %" PRIu64 ", \"different\": %s, \"bytes\": %" PRIu64
                      ", \"rate\": %.15g}\n"
-                   : "%s: %s, k %" PRIu64 ": %" PRIu64 " k-mers, %" PRIu64 " different, %" PRIu64
+                   : "%s: %s, k %" PRIu64 ": %" PRIu64 " k-mers, %s%" PRIu64
                      " bytes, false positives %.3g\n",
-           s->name, s->kind, s->k, c->run.kmers, s->entries, s->bytes, s->rate);
+           s->name, s->kind, s->k, c->run.kmers, different, s->bytes, s->rate);
+}
+
+/* After a failure. A stop is over by now, and the connection maybe, too. */
+static void
+drop(const struct hspz_kmers_count *c)
+{
+    struct hspz_cli cli = *c->run.cli;
+    struct hspz_client *client = NULL;
+    struct hspz_error ignored = {0};
+    cli.stop_fd = 0;
+    cli.wait_ms = 0;
+    cli.verbose = false;
+    if (hspz_cli_connect(&cli, &client, &ignored) == HSPZ_OK) {
+        (void)!hspz_client_filter_drop(client, c->run.filter, false, NULL, &ignored);
+        hspz_client_close(&client);
+    }
 }
 
 int
@@ -92,7 +144,10 @@ hspz_kmers_count_run(struct hspz_kmers_count *c)
 {
     struct hspz_error err = {0};
     bool made = false;
-    enum hspz_status status = hspz_kmers_connect(&c->run, &err);
+    enum hspz_status status = check_files(c, &err);
+    if (status == HSPZ_OK) {
+        status = hspz_kmers_connect(&c->run, &err);
+    }
     if (status == HSPZ_OK) {
         status = make_or_find(c, &made, &err);
     }
@@ -103,8 +158,7 @@ hspz_kmers_count_run(struct hspz_kmers_count *c)
         status = hspz_client_filter_stats(c->run.client, c->run.filter, &c->run.state, &err);
     }
     if (status != HSPZ_OK && made) {
-        struct hspz_error ignored = {0};
-        (void)!hspz_client_filter_drop(c->run.client, c->run.filter, false, NULL, &ignored);
+        drop(c);
     }
     if (status == HSPZ_OK) {
         hspz_progress_clear(&c->run.progress);
@@ -112,5 +166,9 @@ hspz_kmers_count_run(struct hspz_kmers_count *c)
         hspz_filter_warn(&c->run.state);
     }
     const int done = hspz_kmers_end(&c->run, status, &err);
+    if (done == HSPZ_EXIT_FAILED && c->add && c->run.kmers > 0) {
+        fprintf(stderr, "hspz-client: %" PRIu64 " k-mers or more went into filter %s, and stay\n",
+                c->run.kmers, c->run.filter);
+    }
     return done == HSPZ_EXIT_DONE ? hspz_cli_finish_stdout() : done;
 }

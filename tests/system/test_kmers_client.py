@@ -3,8 +3,11 @@
 import collections
 import gzip
 import json
+import os
 import random
+import signal
 import struct
+import subprocess
 
 import hspz_test
 from hspz_test import reverse_complement
@@ -131,9 +134,13 @@ class KmersTest(hspz_test.TestCase):
         bad = self.file("bad.fq", "@a\nACGT\n+\nII")
         self.assertIn("cut short", self.refused("count", "x", good, bad, "-k", 3))
         self.assertIn("there is no filter", self.refused("dump", "x"))
+        self.assertIn("x: No such file", self.refused("count", "x", "-", self.path("x"), "-k", 3, data=b"none is read"))
         self.assertIn("2bit", self.refused("count", "x", self.file("t", hspz_test.twobit([("a", "ACGT")])), "-k", 3))
         self.out("count", "x", good, "-k", 3)
         self.assertIn("already", self.refused("count", "x", good, "-k", 3))
+        self.assertIn("6 k-mers or more went into filter x, and stay", self.refused(
+            "count", "x", good, bad, "--add", "--batch", 1))
+        self.assertEqual(sum(self.counter("x").values()), 12)
         self.assertIn("has k 3", self.refused("count", "x", good, "-k", 4, "--add"))
         self.out("count", "g", good, "-k", 3, "--kind", "gqf", "--capacity", 100)
         self.assertIn("only a counter", self.refused("dump", "g"))
@@ -148,6 +155,37 @@ class KmersTest(hspz_test.TestCase):
                      ["count", "y", good, "-k", 3, "--kind", "gqf"], ["count", "x", good, "--add", "--stranded"],
                      ["count", "y", "-", "-", "-k", 3], ["query", "x", good, "-o", good], ["nonsense"], []):
             self.refused(*args, status=2)
+
+    def names(self):
+        listed = self.served.client("filter", "list", check=0).stdout
+        return [line.split("\t")[0] for line in listed.splitlines() if not line.startswith("#")]
+
+    def test_a_stopped_count_takes_its_filter_along(self):
+        end, keep = os.pipe()
+        counting = subprocess.Popen(
+            [hspz_test.CLIENT, "--server", self.served.server, "kmers", "count", "stopped", "-", "-k", "3", "--batch",
+             "1"], stdin=end, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        os.write(keep, b">a\n" + b"ACGT" * 16000)
+        os.write(keep, b"ACGT" * 4000)
+        hspz_test.poll(lambda: self.names() == ["stopped"])
+        counting.send_signal(signal.SIGINT)
+        _, said = counting.communicate(timeout=60)
+        self.assertEqual((counting.returncode, said), (1, "hspz-client: stopped by a signal\n"))
+        self.assertEqual(self.names(), [])
+        os.close(keep)
+        os.close(end)
+
+    def test_different_ones_are_told_by_kinds_that_know(self):
+        path = self.file("x.fa", ">a\n" + "ACGGT" * 20 + "\n")
+        for kind, known in (("gqf", True), ("sqf", True), ("rsqf", True), ("tcf", False), ("bloom", False),
+                            ("blocked", False)):
+            args = (kind, path, "--kind", kind, "--capacity", 500)
+            said = self.out("count", *args, "-k", 5)
+            self.assertEqual(", 5 different," in said, known, said)
+            self.assertEqual("different" in said, known, said)
+            self.served.client("filter", "drop", kind, check=0)
+            told = json.loads(self.out("count", *args, "-k", 5, "--json"))
+            self.assertEqual((told["kmers"], told["different"]), (96, 5 if known else None))
 
 
 if __name__ == "__main__":
