@@ -67,7 +67,7 @@ class Pair:
         self.in_blocks = self.built("blocks.hspz", "--block-size", str(bases // blocks))
         with open(self.query, encoding="ascii") as file:
             file.readline()
-            self.short = file.read(200000 if bases > 10000000 else 4000).replace("\n", "").encode().upper()
+            self.short = file.read(200000 if bases > 10000000 else 4000).split(">")[0].replace("\n", "").encode().upper()
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -119,7 +119,7 @@ class Jobs:
         pair.clients += self.running
 
     def wait(self):
-        """[(exit status, what came, last line of stderr)] and seconds."""
+        """[(exit status, what came, what went wrong, stderr)] and seconds."""
         statuses = [process.wait() for process in self.running]
         took, found = time.monotonic() - self.begin, []
         for status, out, error in zip(statuses, self.outs, self.errors):
@@ -127,17 +127,17 @@ class Jobs:
             said = error.read()
             error.close()
             came = re.findall(r"(?:anchors|HSPs) [^\n]*digest (\w+);", said)
-            found.append((status, digest(out) if status == 0 and self.command == "hsps" else tuple(came),
-                          said.strip().rsplit("\n", 1)[-1], said))
+            wrong = "; ".join(re.findall("(?m)^hspz-client: (.*)$", said))
+            found.append((status, digest(out) if status == 0 and self.command == "hsps" else tuple(came), wrong, said))
         return found, took
 
 
 def sure(found, want=None):
     """That all jobs ended well with the same, which is returned."""
-    for status, came, last, _ in found:
+    for status, came, wrong, _ in found:
         want = want or came
         if status != 0 or not came or came != want:
-            raise Wrong("exit status %d, %s where %s was to come: %s" % (status, came, want, last))
+            raise Wrong("exit status %d, %s where %s was to come: %s" % (status, came, want, wrong))
     return want
 
 
@@ -200,12 +200,12 @@ def harm(pair, daemon):
 
 def say_jobs(what, found, want):
     right = sum(status == 0 and came == want for status, came, _, _ in found)
-    wrong = sum(status == 0 and came != want for status, came, _, _ in found)
-    print("  %s: %d of %d the same bytes, %d failed" % (what, right, len(found), len(found) - right - wrong))
-    for text in sorted({last for status, _, last, _ in found if status != 0}):
+    others = sum(status == 0 and came != want for status, came, _, _ in found)
+    print("  %s: %d of %d the same bytes, %d failed" % (what, right, len(found), len(found) - right - others))
+    for text in sorted({wrong for status, _, wrong, _ in found if status != 0}):
         print("    " + text)
-    if wrong:
-        raise Wrong("%d jobs ended well with other bytes" % wrong)
+    if others:
+        raise Wrong("%d jobs ended well with other bytes" % others)
 
 
 def say_log(daemon):
