@@ -65,49 +65,65 @@ for file in ragout/examples/E.Coli/references/MG1655-K12.fasta.gz \
     fi
 done
 
-runs=
-
 # Most tests wait most of the time.
 processes=$(($(getconf _NPROCESSORS_ONLN) + 2))
 
-# build_and_test FOLDER TEST_SETUP TARGET SETUP_ARGUMENTS -- TEST_ARGUMENTS
-# TARGET is what the setup's tests need; of tests that the arguments name, all is built.
-build_and_test() {
+# build FOLDER TARGET SETUP_ARGUMENTS
+build() {
     folder=$1
-    tested=$2
-    target=$3
-    shift 3
-    setup=
-    while [ "$1" != -- ]; do
-        setup="$setup $1"
-        shift
-    done
-    shift
-    # Unquoted on purpose: one word per argument.
-    [ -e "$folder/build.ninja" ] || meson setup "$folder" $setup
-    [ $# -eq 0 ] || target=all
+    target=$2
+    shift 2
+    [ -e "$folder/build.ninja" ] || meson setup "$folder" "$@"
     ninja -C "$folder" "$target"
     rm -f "$folder"/meson-logs/testlog*
-    status=0
-    meson test -C "$folder" --no-rebuild --print-errorlogs --num-processes "$processes" \
-        --setup "$tested" "$@" || status=$?
-    runs="$runs $folder $tested $status"
+}
+
+# run_tests FOLDER TEST_SETUP TEST_ARGUMENTS, in a shell of its own.
+run_tests() {
+    folder=$1
+    tested=$2
+    shift 2
+    exec meson test -C "$folder" --no-rebuild --print-errorlogs --num-processes "$processes" \
+        --setup "$tested" "$@"
 }
 
 if [ $long = yes ]; then
-    tested=long
+    plain=long
 elif [ $sanitize = yes ]; then
-    tested=rest # of what the address sanitizer's build runs
+    plain=rest # of what the address sanitizer's build runs
 else
-    tested=normal
+    plain=normal
 fi
-build_and_test build "$tested" all ${HSPZ_GPU_ARCH:+-Dgpu-arch="$HSPZ_GPU_ARCH"} -- "$@"
+build build all ${HSPZ_GPU_ARCH:+-Dgpu-arch="$HSPZ_GPU_ARCH"}
 if [ $sanitize = yes ]; then
     # A report needs the lines, and no more of what a debugger knows.
     sanitizer="-Dcuda=disabled -Dbench=disabled -Ddebug=true -Doptimization=1 -Dc_args=-g1 -Db_lundef=false"
+    # What the setup's tests need; of tests that the arguments name, all is built.
+    threads=threads-tests
+    [ $# -eq 0 ] || threads=all
     # Unquoted on purpose: one word per argument.
-    build_and_test build-asan address all $sanitizer -Db_sanitize=address,undefined -- "$@"
-    build_and_test build-tsan threads threads-tests $sanitizer -Db_sanitize=thread -- "$@"
+    build build-asan all $sanitizer -Db_sanitize=address,undefined
+    build build-tsan "$threads" $sanitizer -Db_sanitize=thread
+fi
+
+# By itself, since some of its tests bound time.
+status=0
+(run_tests build "$plain" "$@") || status=$?
+runs="build $plain $status"
+if [ $sanitize = yes ]; then
+    # Side by side: where one waits the other works. What the second says is shown once both are done.
+    run_tests build-tsan threads "$@" >build-tsan/test-output 2>&1 </dev/null &
+    other=$!
+    trap 'kill $other' EXIT
+    trap 'exit 130' INT TERM
+    status=0
+    (run_tests build-asan address "$@") || status=$?
+    runs="$runs build-asan address $status"
+    status=0
+    wait $other || status=$?
+    trap - EXIT INT TERM
+    cat build-tsan/test-output
+    runs="$runs build-tsan threads $status"
 fi
 
 # Unquoted on purpose: three words per run.
