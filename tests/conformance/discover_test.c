@@ -180,7 +180,8 @@ test_intervals_are_walked_as_kegalign_does(void **state)
         char *query = random_sequence(&seed, 620000);
         fixture_load(&f, ref);
         struct model_job job = fixture_job(&f, query);
-        for (job.interval = 250000; job.interval < 1000000; job.interval += 190001) {
+        const uint64_t step = 190001 * (uint64_t)test_share();
+        for (job.interval = 250000; job.interval < 1000000; job.interval += step) {
             runner_check(
                 &f.runner, f.ref, &job,
                 &(struct run_options){.part_anchors = 3000, .park_every = 5, .lose_every = 3});

@@ -29,10 +29,14 @@ const struct oracle_set oracle_mini8cap = {
  * see in the others. */
 #if defined(__SANITIZE_THREAD__)
 #define HITS_LIMIT 100000u
+#define SHAPE_LEFT_OUT "14of22" /* its table of 1 GiB alone takes a minute */
 #elif defined(__SANITIZE_ADDRESS__)
 #define HITS_LIMIT 1000000u
 #else
 #define HITS_LIMIT UINT64_MAX
+#endif
+#if !defined(SHAPE_LEFT_OUT)
+#define SHAPE_LEFT_OUT ""
 #endif
 
 /* NULL when it is absent. */
@@ -62,7 +66,7 @@ void
 oracle_open(struct oracle *o, const struct oracle_set *set)
 {
     const char *shared = test_shared_dir();
-    if (shared == NULL || set->hits > HITS_LIMIT) {
+    if (shared == NULL || set->hits > HITS_LIMIT || strcmp(set->shape, SHAPE_LEFT_OUT) == 0) {
         skip();
     }
     *o = (struct oracle){.set = set};

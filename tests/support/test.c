@@ -114,11 +114,17 @@ test_path(const char *dir, const char *name)
 }
 
 unsigned
-test_rounds(unsigned all)
+test_share(void)
 {
     const char *text = getenv("HSPZ_TEST_SHARE");
     const unsigned share = text ? (unsigned)strtoul(text, NULL, 10) : 1;
-    const unsigned rounds = share > 1 ? all / share : all;
+    return share > 1 ? share : 1;
+}
+
+unsigned
+test_rounds(unsigned all)
+{
+    const unsigned rounds = all / test_share();
     return rounds < 4 ? 4 : rounds;
 }
 

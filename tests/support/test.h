@@ -38,6 +38,7 @@ char *test_path(const char *dir, const char *name);
 /* How many rounds of a random test to make: all of them, or what HSPZ_TEST_SHARE=N leaves (one of
  * N, at least 4) where a sanitizer makes each dear. */
 unsigned test_rounds(unsigned all);
+unsigned test_share(void); /* that N, 1 without */
 
 /* Deterministic 64-bit random numbers (splitmix64). */
 uint64_t test_random(uint64_t *state);

@@ -4,8 +4,10 @@ reckoning of what discovery must give.
 A test file ends in `hspz_test.main()`. Everything lives in a temporary folder that goes with the
 test. Nothing here uses libhspz: requests are packed by Debian's python3-msgpack."""
 
+import atexit
 import contextlib
 import gzip
+import hashlib
 import json
 import os
 import random
@@ -55,6 +57,8 @@ SANITIZED = _sanitizers()
 # What a limit of time is multiplied by. It is there to end what hangs, and says nothing of how quick
 # a thing is: the machine may be slow, and others may be at work on it.
 SLOWER = int(os.environ.get("HSPZ_TEST_SLOWER", 16 if SANITIZED else 4))
+# How many times as long work takes: what is large only to take a while is as much smaller.
+SLOWDOWN = 3 if SANITIZED else 1
 
 SHAPE_12OF19 = "1110100110010101111"
 SHAPE_14OF22 = "1110101100110010101111"
@@ -325,9 +329,65 @@ def client(*args, server=None, check=None, stdin=None, timeout=120, env=None, te
     return done
 
 
-def build_index(ref, out, *args):
+def make_index(ref, out, *args):
     client("index", "build", ref, "-o", out, "--threads", "2", *args, check=0)
     return out
+
+
+class Indexes:
+    """The last few indexes built. A table of 64 MiB is written for the shortest reference, and most tests of a
+    class have the same one: the next test gets another name of the file, unless it was written to since."""
+    MOST = 4
+
+    def __init__(self):
+        self.folder = None
+        self.kept = {}  # (digest of the reference, options): [path, modified, test it was given to]
+        self.test = None
+
+    def clear(self):
+        if self.folder is not None and self.owner == os.getpid():
+            shutil.rmtree(self.folder, True)
+
+    def keep(self, key, out):
+        if self.folder is None:
+            self.folder = tempfile.mkdtemp(prefix="hspz-indexes-")
+            self.owner = os.getpid()
+            atexit.register(self.clear)
+        path = os.path.join(self.folder, "%d" % random.getrandbits(60))
+        os.link(out, path)
+        self.kept[key] = [path, os.stat(path).st_mtime_ns, self.test]
+        if len(self.kept) > self.MOST:
+            self.drop(next(iter(self.kept)))
+
+    def drop(self, key):
+        os.unlink(self.kept.pop(key)[0])
+
+    def build(self, ref, out, *args):
+        """A test that asks twice gets two files."""
+        with open(ref, "rb") as file:
+            key = hashlib.sha256(file.read()).digest(), args
+        with contextlib.suppress(OSError):
+            if key in self.kept:
+                path, modified, test = self.kept.pop(key)
+                self.kept[key] = [path, modified, self.test]  # the last to go
+                if os.stat(path).st_mtime_ns != modified:
+                    self.drop(key)
+                elif self.test is not None and test is not self.test:
+                    os.link(path, out)
+                    return out
+                else:
+                    return make_index(ref, out, *args)
+        make_index(ref, out, *args)
+        with contextlib.suppress(OSError):
+            self.keep(key, out)
+        return out
+
+
+indexes = Indexes()
+
+
+def build_index(ref, out, *args):
+    return indexes.build(ref, out, *map(str, args))
 
 
 class Daemon:
@@ -629,6 +689,7 @@ class TestCase(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="hspz-")
         self.addCleanup(shutil.rmtree, self.folder, True)
+        indexes.test = self
         self.daemons = []
 
     def tearDown(self):

@@ -8,7 +8,7 @@ import hspz_test
 from hspz_test import SANITIZED, poll
 from load import Load
 
-SECONDS = float(os.environ.get("HSPZ_LOAD_SECONDS", "6" if SANITIZED else "60"))
+SECONDS = float(os.environ.get("HSPZ_LOAD_SECONDS", "6" if SANITIZED else "20"))
 CONNECTIONS, ACTIVE = (200, 40) if SANITIZED else (1000, 200)
 
 

@@ -13,7 +13,7 @@ import threading
 import time
 
 import hspz_test
-from hspz_test import CLIENT, SLOWER, bases, child_env, client, fasta, poll, reverse_complement
+from hspz_test import CLIENT, SLOWDOWN, SLOWER, bases, child_env, client, fasta, poll, reverse_complement
 
 COMMANDS = [
     ("discover", "--format", "tsv"),
@@ -93,12 +93,12 @@ class ServersTest(hspz_test.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.data, True)
         rng = random.Random(91)
         ref = [("r%d" % i, bases(rng, 30000)) for i in range(4)]
-        long = [changed(rng, ref[i % 4][1]) for i in range(20)]
+        long = [changed(rng, ref[i % 4][1]) for i in range(20 // SLOWDOWN)]
         long = "".join(s if i % 3 else reverse_complement(s) for i, s in enumerate(long))
         query = [("short%d" % i, changed(rng, ref[i % 4][1][:rng.randrange(1, 20000)]))
                  for i in range(12)]
         query += [("none", "ACG"), ("long", long), ("N", "N" * 50)] + [
-            ("q%d" % i, changed(rng, ref[i % 4][1])) for i in range(6)]
+            ("q%d" % i, changed(rng, ref[i % 4][1])) for i in range(6 // SLOWDOWN)]
         cls.ref = hspz_test.write(os.path.join(cls.data, "ref.fa"), fasta(ref))
         cls.query = hspz_test.write(os.path.join(cls.data, "query.fa"), fasta(query))
         # The same twice: seconds of work.
