@@ -508,7 +508,7 @@ on_piece(struct hspz_aside_piece *piece)
     j->base.conn->tenant->usage.device_ns += j->turn_ns;
     hspz_filters_return(service->filters, j->borrowed_bytes);
     j->borrowed_bytes = 0;
-    const bool writes = job_writes(j) || j->base.method == HSPZ_METHOD_FILTER_LOAD;
+    const bool writes = job_writes(j) || is_making(j);
     if (writes && j->stats.bytes != 0 && j->filter->ops->room != NULL) {
         hspz_named_filter_settle(j->filter, j->stats.bytes);
     }

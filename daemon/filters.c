@@ -11,8 +11,9 @@
 /* Keys of a step on a lane: at most a turn's, of a processor and of a GPU. */
 #define CPU_KEYS ((size_t)1 << 11)
 #define CUDA_KEYS ((size_t)1 << 18)
-/* Of a counter, which shares them out to threads. */
+/* Into a counter: a processor's shares them out to threads, a GPU's sorts them. */
 #define COUNTER_KEYS ((size_t)1 << 18)
+#define CUDA_COUNTER_KEYS ((size_t)1 << 21)
 /* Less is not worth having for a while. */
 #define BORROWED_LEAST (UINT64_C(1) << 16)
 /* Where a step goes over all of the filter: more keys, as it is larger. */
@@ -356,7 +357,9 @@ hspz_named_filter_pace(const struct hspz_named_filter *filter, const struct hspz
 {
     struct hspz_filter_pace pace = {.keys = is_on_device(filter) ? CUDA_KEYS : CPU_KEYS};
     if (writes && plan->spec.kind == HSPZ_FILTER_COUNTER) {
-        return (struct hspz_filter_pace){.keys = COUNTER_KEYS, .aside = true};
+        pace.keys = is_on_device(filter) ? CUDA_COUNTER_KEYS : COUNTER_KEYS;
+        pace.aside = true;
+        return pace;
     }
     if (writes && is_quotient(plan->spec.kind)) {
         const size_t least = pace.keys > WHOLE_KEYS_LEAST ? pace.keys : WHOLE_KEYS_LEAST;

@@ -8,7 +8,7 @@
  *   blocked  blocked Bloom filter: all bits of a key in one 32-byte block; append-only
  *   sqf      standard quotient filter (Geil et al., IPDPS 2018, after Bender et al., VLDB 2012)
  *   rsqf     rank-and-select quotient filter (the same, after Pandey et al.); no delete
- *   counter  exact counts; grows as it must (engine/cpu/counter.h)
+ *   counter  exact counts; grows as it must (engine/cpu/counter.h, engine/counter_shape.h)
  *
  * What holds for each: a key that went in is found until it is deleted, never a false negative; a
  * key that did not is found with the plan's expected rate. All 2^64 keys are ordinary. Keys are
@@ -16,7 +16,8 @@
  * and results do not depend on the device or the number of threads, but for where a tcf puts its
  * tags. A device takes the keys of one call to a tcf, bloom or blocked all at once: which of those
  * that are equal to the filter went in or were taken away, and which did not fit, may differ there;
- * how many equal ones did, may not.
+ * how many equal ones did, may not. Those of a call to a counter it takes in pieces: of equal ones
+ * in a piece all go in, or none.
  *
  * tcf: a multiset: each insert of a key takes a slot, each delete gives one back. Deleting a key
  * that never went in may take away another of the same tag and blocks, as often as the expected
@@ -90,7 +91,7 @@ struct hspz_filter_plan {
     uint64_t blocks;         /* tcf, blocked */
     uint64_t spare_slots;    /* quotient filters: behind the last; tcf: of the backing table */
     uint64_t full_slots;     /* takes keys up to here for sure: the documented load */
-    uint64_t bytes;          /* as it is kept; counter: at first */
+    uint64_t bytes;          /* as it is kept; counter: at first, at most */
     double expected_rate;    /* at capacity, or at full_slots */
     /* Which device a filter of hspz_cuda_filter is to be on; the caller sets it before create and
      * load. The device outlives the filter. */

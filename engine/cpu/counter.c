@@ -6,21 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK_SLOTS 16u
+#define BLOCK_SLOTS HSPZ_COUNTER_BLOCK_SLOTS
 /* A slot is read as 8 bytes from the byte on that it begins in. */
 #define SPARE_BYTES 8u
 #define SLOT_BITS_MOST 57u
-/* With fewer a larger front would be of no use. */
-#define SLOT_BITS_LEAST 5u
-#define GROUP_LEAST 4u
-#define GROUP_MOST 7u
-/* In 16ths: it grows when it is this full; it is made to be this full; its pairs grow when they
- * are. */
-#define FULL_16THS 15u
-#define FIRST_16THS 13u
-#define PAIRS_16THS 12u
-/* Sizes that it tries. */
-#define GROWTHS_MOST 3u
 
 /* ---- memory ---- */
 
@@ -49,106 +38,53 @@ give(struct hspz_counter_memory *memory, void *bytes, uint64_t len)
 
 /* ---- the front ---- */
 
-/* A front of that size without arrays. */
-static struct hspz_counter_front
-front_shape(unsigned bits, unsigned group_bits, unsigned group_blocks)
-{
-    const unsigned left = bits - group_bits;
-    struct hspz_counter_front f = {
-        .group_bits = group_bits, .group_blocks = group_blocks, .slot_bits = left - 1};
-    for (unsigned i = 0; i < group_blocks; i++) {
-        f.start[i] = (((uint64_t)i << left) + group_blocks - 1) / group_blocks;
-    }
-    return f;
-}
-
-/* The next larger. */
-static struct hspz_counter_front
-front_next(unsigned bits, const struct hspz_counter_front *f)
-{
-    return f->group_blocks == GROUP_MOST ? front_shape(bits, f->group_bits + 1, GROUP_LEAST)
-                                         : front_shape(bits, f->group_bits, f->group_blocks + 1);
-}
-
 static uint64_t
 front_blocks(const struct hspz_counter_front *f)
 {
-    return (uint64_t)f->group_blocks << f->group_bits;
+    return hspz_counter_shape_blocks(&f->shape);
 }
 
 static uint64_t
 front_slots(const struct hspz_counter_front *f)
 {
-    return BLOCK_SLOTS * front_blocks(f);
+    return hspz_counter_shape_slots(&f->shape);
 }
 
 static uint64_t
 slot_bytes(const struct hspz_counter_front *f)
 {
-    return front_slots(f) * f->slot_bits / 8 + SPARE_BYTES;
+    return front_slots(f) * f->shape.slot_bits / 8 + SPARE_BYTES;
 }
 
 static uint64_t
 slot_at(const struct hspz_counter_front *f, uint64_t slot)
 {
-    const uint64_t at = slot * f->slot_bits;
+    const uint64_t at = slot * f->shape.slot_bits;
     uint64_t word;
     memcpy(&word, f->slots + at / 8, sizeof(word));
-    return word >> at % 8 & (UINT64_MAX >> (64 - f->slot_bits));
+    return word >> at % 8 & (UINT64_MAX >> (64 - f->shape.slot_bits));
 }
 
 static void
 set_slot(struct hspz_counter_front *f, uint64_t slot, uint64_t value)
 {
-    const uint64_t at = slot * f->slot_bits;
-    const uint64_t mask = UINT64_MAX >> (64 - f->slot_bits);
+    const uint64_t at = slot * f->shape.slot_bits;
+    const uint64_t mask = UINT64_MAX >> (64 - f->shape.slot_bits);
     uint64_t word;
     memcpy(&word, f->slots + at / 8, sizeof(word));
     word = (word & ~(mask << at % 8)) | value << at % 8;
     memcpy(f->slots + at / 8, &word, sizeof(word));
 }
 
-/* Leads back; may be the block itself. */
 static uint64_t
-other_block(const struct hspz_counter_front *f, uint64_t block, uint64_t rest)
+front_x(const struct hspz_counter_front *f, uint64_t slot)
 {
-    const uint64_t blocks = front_blocks(f);
-    const uint64_t sum = hspz_filter_scale(hspz_filter_mix(rest), blocks);
-    return sum >= block ? sum - block : sum + blocks - block;
-}
-
-/* The two blocks of a key, and what its slot has in each. */
-struct choice {
-    uint64_t block[2], value[2];
-};
-
-static struct choice
-choose(const struct hspz_counter_front *f, unsigned bits, uint64_t x)
-{
-    const unsigned left = bits - f->group_bits;
-    const uint64_t low = x & ((UINT64_C(1) << left) - 1);
-    const uint64_t part = low * f->group_blocks >> left;
-    const uint64_t rest = low - f->start[part];
-    const uint64_t block = (x >> left) * f->group_blocks + part;
-    return (struct choice){.block = {block, other_block(f, block, rest)},
-                           .value = {rest << 1, rest << 1 | 1}};
-}
-
-static uint64_t
-front_x(const struct hspz_counter_front *f, unsigned bits, uint64_t slot)
-{
-    const uint64_t value = slot_at(f, slot), rest = value >> 1;
-    uint64_t block = slot / BLOCK_SLOTS;
-    if ((value & 1) != 0) {
-        block = other_block(f, block, rest);
-    }
-    return (block / f->group_blocks << (bits - f->group_bits)) + f->start[block % f->group_blocks] +
-           rest;
+    return hspz_counter_slot_x(&f->shape, slot / BLOCK_SLOTS, slot_at(f, slot));
 }
 
 /* The slot of a key; UINT64_MAX: it is not there. */
 static uint64_t
-front_find(const struct hspz_counter_front *f, const struct choice *c)
+front_find(const struct hspz_counter_front *f, const struct hspz_counter_choice *c)
 {
     for (int i = 0; i < 2; i++) {
         const uint64_t first = c->block[i] * BLOCK_SLOTS, end = first + f->taken[c->block[i]];
@@ -163,7 +99,7 @@ front_find(const struct hspz_counter_front *f, const struct choice *c)
 
 /* False: both blocks are full. */
 static bool
-front_put(struct hspz_counter_front *f, const struct choice *c)
+front_put(struct hspz_counter_front *f, const struct hspz_counter_choice *c)
 {
     const int i = f->taken[c->block[1]] < f->taken[c->block[0]];
     const uint64_t block = c->block[i];
@@ -202,7 +138,7 @@ front_give(struct hspz_counter_front *f, struct hspz_counter_memory *memory)
 /* Gives `f`, with its shape alone, arrays and all that `from` has; false: it does not fit, or there
  * is no memory. */
 static bool
-front_make(struct hspz_counter_front *f, unsigned bits, const struct hspz_counter_front *from,
+front_make(struct hspz_counter_front *f, const struct hspz_counter_front *from,
            struct hspz_counter_memory *memory)
 {
     f->slots = take(memory, slot_bytes(f));
@@ -212,7 +148,8 @@ front_make(struct hspz_counter_front *f, unsigned bits, const struct hspz_counte
     for (uint64_t i = 0; good && from != NULL && i < front_slots(from); i++) {
         const uint64_t blocks = front_blocks(from), slot = i % blocks * BLOCK_SLOTS + i / blocks;
         if (is_taken(from, slot)) {
-            const struct choice c = choose(f, bits, front_x(from, bits, slot));
+            const struct hspz_counter_choice c =
+                hspz_counter_choose(&f->shape, front_x(from, slot));
             good = front_put(f, &c);
         }
     }
@@ -227,12 +164,13 @@ front_grow(struct hspz_counter_shard *s, struct hspz_counter_memory *memory)
 {
     struct hspz_counter_front *f = &s->front, made = *f;
     bool grown = false;
-    if (16 * f->singles < FULL_16THS * front_slots(f)) {
+    if (16 * f->singles < HSPZ_COUNTER_FULL_16THS * front_slots(f)) {
         return false;
     }
-    for (unsigned i = 0; i < GROWTHS_MOST && !grown; i++) {
-        made = front_next(s->bits, &made);
-        grown = made.slot_bits >= SLOT_BITS_LEAST && front_make(&made, s->bits, f, memory);
+    for (unsigned i = 0; i < HSPZ_COUNTER_GROWTHS_MOST && !grown; i++) {
+        made = (struct hspz_counter_front){.shape = hspz_counter_shape_next(&made.shape)};
+        grown =
+            made.shape.slot_bits >= HSPZ_COUNTER_SLOT_BITS_LEAST && front_make(&made, f, memory);
     }
     if (grown) {
         front_give(f, memory);
@@ -245,12 +183,8 @@ front_grow(struct hspz_counter_shard *s, struct hspz_counter_memory *memory)
 static struct hspz_counter_front
 front_for(unsigned bits, uint64_t keys)
 {
-    struct hspz_counter_front f = front_shape(bits, 0, GROUP_LEAST), next = f;
-    while (next.slot_bits >= SLOT_BITS_LEAST && 16 * keys > FIRST_16THS * front_slots(&f)) {
-        f = next;
-        next = front_next(bits, &f);
-    }
-    return f;
+    return (struct hspz_counter_front){
+        .shape = hspz_counter_shape_for(bits, 0, keys, HSPZ_COUNTER_FIRST_16THS)};
 }
 
 /* ---- the table ---- */
@@ -307,7 +241,7 @@ static bool
 pair_put(struct hspz_counter_shard *s, uint64_t x, uint64_t count,
          struct hspz_counter_memory *memory)
 {
-    if (16 * (s->pair_count + 1) > PAIRS_16THS * s->pair_slots &&
+    if (16 * (s->pair_count + 1) > HSPZ_COUNTER_PAIRS_16THS * s->pair_slots &&
         !pairs_grow(s, s->pair_slots + s->pair_slots / 2 + 16, memory)) {
         return false;
     }
@@ -325,8 +259,8 @@ hspz_counter_shard_init(struct hspz_counter_shard *s, unsigned key_bits, uint64_
     HSPZ_REQUIRE(key_bits >= HSPZ_COUNTER_BITS_LEAST && key_bits <= 64);
     *s = (struct hspz_counter_shard){.bits = key_bits - HSPZ_COUNTER_SHARD_BITS};
     s->front = front_for(s->bits, keys);
-    HSPZ_REQUIRE(s->front.slot_bits <= SLOT_BITS_MOST);
-    return front_make(&s->front, s->bits, NULL, memory);
+    HSPZ_REQUIRE(s->front.shape.slot_bits <= SLOT_BITS_MOST);
+    return front_make(&s->front, NULL, memory);
 }
 
 void
@@ -342,7 +276,7 @@ bool
 hspz_counter_shard_reserve(struct hspz_counter_shard *s, uint64_t pairs,
                            struct hspz_counter_memory *memory)
 {
-    const uint64_t slots = 16 * pairs / PAIRS_16THS + 2;
+    const uint64_t slots = 16 * pairs / HSPZ_COUNTER_PAIRS_16THS + 2;
     return pairs == 0 || slots <= s->pair_slots || pairs_grow(s, slots, memory);
 }
 
@@ -384,14 +318,14 @@ add(uint64_t a, uint64_t b)
 }
 
 static bool
-add_new(struct hspz_counter_shard *s, uint64_t x, uint64_t n, const struct choice *c,
+add_new(struct hspz_counter_shard *s, uint64_t x, uint64_t n, const struct hspz_counter_choice *c,
         struct hspz_counter_memory *memory)
 {
     if (n == 1 && front_put(&s->front, c)) {
         return true;
     }
     if (n == 1 && front_grow(s, memory)) {
-        const struct choice again = choose(&s->front, s->bits, x);
+        const struct hspz_counter_choice again = hspz_counter_choose(&s->front.shape, x);
         if (front_put(&s->front, &again)) {
             return true;
         }
@@ -409,7 +343,7 @@ hspz_counter_shard_add(struct hspz_counter_shard *s, uint64_t x, uint64_t n,
         s->total = add(s->total, n);
         return true;
     }
-    const struct choice c = choose(&s->front, s->bits, x);
+    const struct hspz_counter_choice c = hspz_counter_choose(&s->front.shape, x);
     const uint64_t slot = front_find(&s->front, &c);
     if (slot == UINT64_MAX) {
         if (!add_new(s, x, n, &c, memory)) {
@@ -431,7 +365,7 @@ hspz_counter_shard_count(const struct hspz_counter_shard *s, uint64_t x)
     if (pair != NULL) {
         return pair->count;
     }
-    const struct choice c = choose(&s->front, s->bits, x);
+    const struct hspz_counter_choice c = hspz_counter_choose(&s->front.shape, x);
     return front_find(&s->front, &c) != UINT64_MAX;
 }
 
@@ -439,12 +373,12 @@ void
 hspz_counter_shard_fetch(const struct hspz_counter_shard *s, uint64_t x)
 {
     const struct hspz_counter_front *f = &s->front;
-    const struct choice c = choose(f, s->bits, x);
+    const struct hspz_counter_choice c = hspz_counter_choose(&f->shape, x);
     if (s->pair_slots > 0) {
         __builtin_prefetch(&s->pairs[pair_home(s, x)], 1);
     }
     for (int i = 0; i < 2; i++) {
-        __builtin_prefetch(f->slots + c.block[i] * BLOCK_SLOTS * f->slot_bits / 8, 1);
+        __builtin_prefetch(f->slots + c.block[i] * BLOCK_SLOTS * f->shape.slot_bits / 8, 1);
     }
 }
 
@@ -465,6 +399,6 @@ hspz_counter_shard_at(const struct hspz_counter_shard *s, uint64_t place, uint64
     if (!is_taken(&s->front, place)) {
         return 0;
     }
-    *x = front_x(&s->front, s->bits, place);
+    *x = front_x(&s->front, place);
     return 1;
 }

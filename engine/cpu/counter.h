@@ -2,11 +2,9 @@
  * that came more often in a table of 16-byte pairs.
  *
  * A key of `bits` bits is mixed by a permutation (engine/filter_hash.h); its highest 8 bits say
- * which shard, what is left is x. In the front (after the two-choice filter, McCoy et al. 2023) the
- * range of x is cut into as many parts as there are blocks of 16 slots: x would like its part's;
- * the rest, how far into the part it is, is what a slot keeps, with one bit that is set in its
- * other block, which follows from block and rest. So block and slot say all of x: whatever is found
- * in the front is the key itself, never another. The table has linear probing, ordered by x.
+ * which shard, what is left is x. In the front (after the two-choice filter, McCoy et al. 2023)
+ * block and slot say all of x (engine/counter_shape.h): whatever is found there is the key itself,
+ * never another. The table has linear probing, ordered by x.
  *
  * A new key goes to the emptier of its blocks; when both are full, the front grows by a quarter or
  * less, or where that is no use or there is no memory, the key goes to the table. Seen again, a key
@@ -16,6 +14,8 @@
  * Owns:    its arrays.
  * Threads: one writer, or any number of readers, of a shard; the memory is shared by all. */
 #pragma once
+
+#include "engine/counter_shape.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -36,13 +36,10 @@ struct hspz_counter_pair {
     uint64_t x, count; /* count 0: nobody's */
 };
 
-/* Blocks are 2^group_bits groups of 4 to 7. */
 struct hspz_counter_front {
-    unsigned group_bits, group_blocks;
-    unsigned slot_bits; /* of the rest, and one */
-    uint64_t start[7];  /* in its group, where the part of a block begins */
-    uint8_t *slots;     /* packed, lowest bit first */
-    uint8_t *taken;     /* slots of each block that are, from its first on */
+    struct hspz_counter_shape shape;
+    uint8_t *slots; /* packed, lowest bit first */
+    uint8_t *taken; /* slots of each block that are, from its first on */
     uint64_t singles;
 };
 

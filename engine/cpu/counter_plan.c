@@ -2,6 +2,7 @@
 #include "engine/cpu/counter.h"
 #include "engine/cpu/filter_p.h"
 #include "engine/filter_plan_p.h"
+#include "engine/kmer.h"
 
 /* Most of a pair, in tables that grow; for shards that have more than others. */
 #define PAIR_BYTES 48u
@@ -12,6 +13,32 @@ hspz_counter_key_bits(const struct hspz_filter_spec *spec)
 {
     const unsigned bits = spec->k != 0 ? 2 * spec->k : 64;
     return bits < HSPZ_COUNTER_BITS_LEAST ? HSPZ_COUNTER_BITS_LEAST : bits;
+}
+
+enum hspz_status
+hspz_counter_check_keys(const struct hspz_filter_plan *plan, const struct hspz_filter_call *call,
+                        struct hspz_error *err)
+{
+    const unsigned k = plan->spec.k;
+    for (size_t i = 0; i < call->count && call->sequence == NULL && k != 0; i++) {
+        if ((call->keys[i] & ~hspz_kmer_mask(k)) != 0) {
+            return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "key %zu is no %u-mer: over %u bits", i,
+                                  k, 2 * k);
+        }
+    }
+    return HSPZ_OK;
+}
+
+/* Of the front for so many keys, on the engine that needs more. */
+static uint64_t
+front_bytes(const struct hspz_filter_spec *spec, uint64_t keys)
+{
+    const unsigned bits = hspz_counter_key_bits(spec);
+    const struct hspz_counter_shape shape = hspz_counter_device_shape(bits, keys);
+    const uint64_t device = hspz_counter_device_bytes(&shape);
+    const uint64_t host =
+        HSPZ_COUNTER_SHARDS * hspz_counter_shard_bytes(bits, keys / HSPZ_COUNTER_SHARDS);
+    return host > device ? host : device;
 }
 
 enum hspz_status
@@ -26,8 +53,7 @@ hspz_filter_plan_counter(struct hspz_filter_plan *plan, struct hspz_error *err)
     const uint64_t keys = s->slots != 0 ? s->slots : s->capacity;
     s->slots = (keys + HSPZ_COUNTER_SHARDS - 1) / HSPZ_COUNTER_SHARDS * HSPZ_COUNTER_SHARDS;
     plan->full_slots = s->slots;
-    plan->bytes = HSPZ_COUNTER_SHARDS * hspz_counter_shard_bytes(hspz_counter_key_bits(s),
-                                                                 s->slots / HSPZ_COUNTER_SHARDS);
+    plan->bytes = front_bytes(s, s->slots);
     return HSPZ_OK;
 }
 
@@ -38,9 +64,7 @@ hspz_filter_plan_counter_holds(struct hspz_filter_plan *plan, const uint64_t *im
     const uint64_t singles = image_bytes[0] / sizeof(uint64_t);
     const uint64_t pairs = image_bytes[1] / (2 * sizeof(uint64_t));
     const uint64_t keys = s->slots > singles ? s->slots : singles;
-    const uint64_t front =
-        HSPZ_COUNTER_SHARDS *
-        hspz_counter_shard_bytes(hspz_counter_key_bits(s), keys / HSPZ_COUNTER_SHARDS);
+    const uint64_t front = front_bytes(s, keys);
     const uint64_t memory = front + front / 2 + pairs * PAIR_BYTES + SPARE_BYTES;
     const uint64_t image = image_bytes[0] + image_bytes[1];
     plan->bytes = memory > image ? memory : image;

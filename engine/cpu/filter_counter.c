@@ -300,20 +300,6 @@ piece_free(struct piece *p)
     free(p);
 }
 
-/* Keys of more bits than the filter's are nobody's k-mers. */
-static enum hspz_status
-check_keys(const struct hspz_filter *f, const struct hspz_filter_call *call, struct hspz_error *err)
-{
-    const unsigned k = f->plan.spec.k;
-    for (size_t i = 0; i < call->count && call->sequence == NULL && k != 0; i++) {
-        if ((call->keys[i] & ~hspz_kmer_mask(k)) != 0) {
-            return hspz_error_set(err, HSPZ_E_BAD_REQUEST, "key %zu is no %u-mer: over %u bits", i,
-                                  k, 2 * k);
-        }
-    }
-    return hspz_filter_check_values(&f->plan, call, err);
-}
-
 static enum hspz_status
 run(struct hspz_filter *f, struct hspz_filter_call *call, struct hspz_error *err)
 {
@@ -321,7 +307,10 @@ run(struct hspz_filter *f, struct hspz_filter_call *call, struct hspz_error *err
     if (!inserts && call->op != HSPZ_FILTER_QUERY && call->op != HSPZ_FILTER_COUNT) {
         return hspz_filter_cannot(&f->plan, call->op, err);
     }
-    const enum hspz_status status = check_keys(f, call, err);
+    enum hspz_status status = hspz_counter_check_keys(&f->plan, call, err);
+    if (status == HSPZ_OK) {
+        status = hspz_filter_check_values(&f->plan, call, err);
+    }
     if (status != HSPZ_OK) {
         return status;
     }

@@ -11,8 +11,11 @@ extern const struct hspz_filter_ops hspz_cpu_filter_tcf;
 extern const struct hspz_filter_ops hspz_cpu_filter_gqf; /* all quotient filters */
 extern const struct hspz_filter_ops hspz_cpu_filter_counter;
 
-/* Bits of a counter's keys. */
+/* Bits of a counter's keys; and HSPZ_E_BAD_REQUEST for one of more, which is nobody's k-mer. */
 unsigned hspz_counter_key_bits(const struct hspz_filter_spec *spec);
+HSPZ_MUST_USE enum hspz_status hspz_counter_check_keys(const struct hspz_filter_plan *plan,
+                                                       const struct hspz_filter_call *call,
+                                                       struct hspz_error *err);
 
 /* Each fills *err and returns its status. */
 enum hspz_status hspz_filter_no_memory(const struct hspz_filter_plan *plan, struct hspz_error *err);

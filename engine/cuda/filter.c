@@ -20,6 +20,8 @@ hspz_cuda_filter(enum hspz_filter_kind kind)
     case HSPZ_FILTER_SQF:
     case HSPZ_FILTER_RSQF:
         return &hspz_cuda_filter_gqf;
+    case HSPZ_FILTER_COUNTER:
+        return &hspz_cuda_filter_counter;
     default:
         return NULL;
     }
@@ -197,6 +199,8 @@ hspz_cuda_filter_clear(struct hspz_filter *f, cudaStream_t stream, struct hspz_e
         return status;
     }
     f->known = (struct hspz_cuda_filter_known){.is = true};
+    f->counter.singles = f->counter.pairs = f->counter.total = 0;
+    f->counter.unsure = false;
     cudaError_t error = cudaMemsetAsync(f->counts.data, 0, f->counts.bytes, stream);
     for (int i = 0; i < HSPZ_FILTER_ARRAYS && error == cudaSuccess; i++) {
         error = cudaMemsetAsync(f->arrays[i].data, 0, f->arrays[i].bytes, stream);

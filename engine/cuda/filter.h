@@ -16,8 +16,8 @@
 #include "engine/cuda/kernels/quotient.h"
 #include "engine/filter.h"
 
-/* Returns when the work is on the stream; of gqf, sqf and rsqf, what changes them when it is done.
- */
+/* Returns when the work is on the stream; of gqf, sqf, rsqf and counter, what changes them when it
+ * is done. */
 HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_run(struct hspz_filter *filter,
                                                     const struct hspz_cuda_filter_call *call,
                                                     cudaStream_t stream, struct hspz_error *err);

@@ -3,6 +3,7 @@
  * own where it keeps its content in another way. */
 #pragma once
 
+#include "engine/counter_shape.h"
 #include "engine/cpu/filter_p.h"
 #include "engine/cuda/buffer.h"
 #include "engine/cuda/filter.h"
@@ -73,11 +74,20 @@ struct hspz_filter {
     struct hspz_cuda_buffer staging[HSPZ_CUDA_FILTER_STAGED];
     struct hspz_cuda_feed feed;
     uint64_t segment; /* windows of which quotient filters sort the keys at a time */
+    /* Of an exact counter; guarded by the mutex while it is unsure. */
+    struct hspz_cuda_filter_counter {
+        struct hspz_counter_shape shape;  /* of the front, arrays[0] */
+        uint64_t pair_slots;              /* of the table, arrays[1] */
+        uint64_t singles, pairs, total;   /* unless they are unsure */
+        bool unsure;                      /* a call failed half way */
+        uint64_t used_bytes, limit_bytes; /* 0: none */
+    } counter;
 };
 
 extern const struct hspz_filter_ops hspz_cuda_filter_bloom; /* blocked, too */
 extern const struct hspz_filter_ops hspz_cuda_filter_tcf;
 extern const struct hspz_filter_ops hspz_cuda_filter_gqf; /* sqf, rsqf, too */
+extern const struct hspz_filter_ops hspz_cuda_filter_counter;
 
 /* The filter's device becomes the current one; arrays are zero. */
 HSPZ_MUST_USE enum hspz_status hspz_cuda_filter_make(const struct hspz_filter_plan *plan,

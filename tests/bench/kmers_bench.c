@@ -5,7 +5,11 @@
  *
  * Inputs: a random genome, canonical 31-mers and 21-mers; and reads of 100 bases from another, 30
  * of each place, one base of 128 read wrong, canonical 21-mers, which come again. --fasta writes
- * such reads for other programs, and nothing is measured. */
+ * such reads for other programs, and nothing is measured.
+ *
+ * Exact counts have rows of their own: in a counter that was made for the keys, and in one that
+ * grows from nothing; beside sorts of the same keys, as many at a time, and random sectors. */
+#include "engine/cuda/filter_counter.h"
 #include "engine/cuda/kernels/kmer.h"
 #include "engine/engine.h"
 #include "tests/bench/cuda_bench.h"
@@ -214,6 +218,105 @@ run_input(const struct filter_time *t, const struct input *in, double bus)
     must_cuda(cudaFree(keys));
 }
 
+/* ---- exact counts ---- */
+
+#define SORTED_KEYS (UINT64_C(1) << 23)
+
+/* Sorts of the keys, as many at a time as a call takes. */
+static float
+time_sorts(const struct filter_time *t, const struct input *in, const uint64_t *keys)
+{
+    float ms[FILTER_REPEATS];
+    uint64_t *x[2], *const none[2] = {NULL, NULL};
+    void *temp;
+    size_t temp_bytes;
+    must_cuda(hspz_cuda_counter_temp_bytes(SORTED_KEYS, 2 * in->k, false, &temp_bytes));
+    must_cuda(cudaMalloc(&temp, temp_bytes));
+    for (int i = 0; i < 2; i++) {
+        must_cuda(cudaMalloc((void **)&x[i], SORTED_KEYS * sizeof(uint64_t)));
+    }
+    for (int r = 0; r < FILTER_REPEATS; r++) {
+        ms[r] = 0;
+        for (uint64_t at = 0; at < in->kmers; at += SORTED_KEYS) {
+            const uint64_t count = in->kmers - at < SORTED_KEYS ? in->kmers - at : SORTED_KEYS;
+            unsigned now = 0;
+            float some;
+            must_cuda(cudaMemcpy(x[0], keys + at, count * sizeof(*keys), cudaMemcpyDeviceToDevice));
+            must_cuda(cudaEventRecord(t->from, t->stream));
+            must_cuda(hspz_cuda_launch_counter_sort(x, none, &now, count, 2 * in->k, temp,
+                                                    temp_bytes, t->stream));
+            must_cuda(cudaEventRecord(t->to, t->stream));
+            must_cuda(cudaEventSynchronize(t->to));
+            must_cuda(cudaEventElapsedTime(&some, t->from, t->to));
+            ms[r] += some;
+        }
+    }
+    must_cuda(cudaFree(temp));
+    must_cuda(cudaFree(x[0]));
+    must_cuda(cudaFree(x[1]));
+    return filter_time_median(ms);
+}
+
+/* From nothing, with all its growth; the filter stays for a look at it. */
+static float
+time_growing(const struct filter_time *t, const struct input *in, struct hspz_filter **out)
+{
+    float ms[FILTER_REPEATS];
+    const struct hspz_filter_ops *ops = hspz_cuda_filter(HSPZ_FILTER_COUNTER);
+    const struct hspz_filter_plan plan = filter_time_plan(
+        t,
+        &(struct hspz_filter_spec){
+            .kind = HSPZ_FILTER_COUNTER, .capacity = 1, .k = in->k, .canonical = true, .seed = 1});
+    for (int r = 0; r < FILTER_REPEATS; r++) {
+        struct hspz_error err = {0};
+        struct hspz_filter_call call = {.op = HSPZ_FILTER_INSERT,
+                                        .sequence = in->bases,
+                                        .sequence_len = in->len,
+                                        .count = in->len};
+        ops->destroy(out);
+        *out = filter_time_create(&plan);
+        const double from = now_s();
+        must(hspz_filter_run(ops, *out, &call, &err), &err);
+        ms[r] = (float)((now_s() - from) * 1e3);
+    }
+    return filter_time_median(ms);
+}
+
+static void
+run_counter(const struct filter_time *t, const struct input *in, double sectors)
+{
+    float cut_ms = 0;
+    uint64_t *keys = make_keys(t, in, &cut_ms);
+    struct hspz_filter *grown = NULL;
+    struct hspz_filter_stats stats;
+    const struct hspz_filter_ops *ops = hspz_cuda_filter(HSPZ_FILTER_COUNTER);
+    const float growing_ms = time_growing(t, in, &grown);
+    ops->stats(grown, &stats);
+    const struct hspz_filter_plan plan =
+        filter_time_plan(t, &(struct hspz_filter_spec){.kind = HSPZ_FILTER_COUNTER,
+                                                       .capacity = grown->counter.singles,
+                                                       .k = in->k,
+                                                       .canonical = true,
+                                                       .seed = 1});
+    struct hspz_filter *made = filter_time_create(&plan);
+    const float ms = time_sequence(t, HSPZ_FILTER_COUNTER, made, in);
+    const float keys_ms = time_keys(t, made, in, keys);
+    const float sorts_ms = time_sorts(t, in, keys);
+    const double mega = (double)in->len / 1e6;
+    printf("%-7s counter %2u %7.1f %7.1f %7.1f %8.2f %6.2f %8.2f %6.2f %6.2f %6.2f %6.1f %6.2f "
+           "%6.2f %6.2f\n",
+           in->name, in->k, mega, (double)stats.entries / 1e6, (double)grown->counter.singles / 1e6,
+           (double)growing_ms, mega / (double)growing_ms, (double)ms, mega / (double)ms,
+           (double)in->kmers / 1e6 / (double)keys_ms, (double)in->kmers / 1e6 / (double)sorts_ms,
+           sectors, (double)stats.bytes / (double)stats.entries,
+           (double)grown->bytes[0] / (double)grown->counter.singles,
+           (double)grown->bytes[1] / (double)grown->counter.pairs);
+    fflush(stdout);
+    ops->destroy(&grown);
+    ops->destroy(&made);
+    must_cuda(cudaFree(keys));
+}
+
 static void
 run_size(const struct filter_time *t, uint64_t len)
 {
@@ -236,6 +339,18 @@ run_size(const struct filter_time *t, uint64_t len)
     };
     for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++) {
         run_input(t, &inputs[i], bus);
+    }
+    const uint64_t long_kmers = make_reads(reads, len) * (READ_BASES - 30);
+    const struct input counted[] = {
+        inputs[0], inputs[1], inputs[2], {"reads", reads, len, 31, long_kmers, log2, true}};
+    const double sectors = filter_time_sectors(t, len * 2);
+    printf(
+        "                        different single  growing           made   keys there sorts  "
+        "sectors  bytes a\n"
+        "input            k  Mbases       M       M       ms    G/s       ms    G/s    G/s    G/s  "
+        "  G/s  k-mer single  pair\n");
+    for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
+        run_counter(t, &counted[i], sectors);
     }
     must_cuda(cudaFreeHost(genome));
     must_cuda(cudaFreeHost(reads));

@@ -24,7 +24,7 @@ create(struct hspz_filter_spec spec, unsigned threads)
     assert_int_equal(ops()->create(&plan, &f, NULL), HSPZ_OK);
     struct hspz_filter_stats stats;
     ops()->stats(f, &stats);
-    assert_int_equal(stats.bytes, plan.bytes);
+    assert_true(stats.bytes > 0 && stats.bytes <= plan.bytes);
     return f;
 }
 

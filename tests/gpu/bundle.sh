@@ -22,7 +22,7 @@ if [ ! -e "$build/build.ninja" ]; then
         -Dcuda_link_args="$beside"
 fi
 common="client/hspz-client tests/system/failing_hspzd tests/system/hits_to_keys tests/bench/simulate"
-tests="cuda_open_test variants_test build_test cuda_filter_test cuda_filter_split_test cuda_kmer_test quotient_test quotient_parts_test discover_test oracle_test hsp_test hsp_oracle_test"
+tests="cuda_open_test variants_test build_test cuda_filter_test cuda_counter_test cuda_filter_split_test cuda_kmer_test quotient_test quotient_parts_test discover_test oracle_test hsp_test hsp_oracle_test"
 filter_tests="filter_mixed_test filter_hostile_test filter_rates_test filter_counts_test"
 shared_modules="slow_reads fail_alloc count_copies"
 if [ -n "$soft" ]; then

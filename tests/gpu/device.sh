@@ -130,6 +130,7 @@ for part; do
         side 300 build bundle/bin/build_test
         side 300 filters bundle/bin/cuda_filter_test
         side 120 kmers bundle/bin/cuda_kmer_test
+        side 120 counter bundle/bin/cuda_counter_test
         side 300 quotient bundle/bin/quotient_test
         side 120 "quotient,parts" bundle/bin/quotient_parts_test
         side 120 "filters,parts" bundle/bin/cuda_filter_split_test
@@ -190,6 +191,8 @@ for part; do
                 bundle/bin/cuda_filter_test quick
             side 200 "$tool,kmers" compute-sanitizer --tool $tool --error-exitcode 9 \
                 bundle/bin/cuda_kmer_test quick
+            side 200 "$tool,counter" compute-sanitizer --tool $tool --error-exitcode 9 \
+                bundle/bin/cuda_counter_test quick
             side 300 "$tool,quotient" compute-sanitizer --tool $tool --error-exitcode 9 \
                 bundle/bin/quotient_test quick
             side 200 "$tool,quotient,parts" compute-sanitizer --tool $tool --error-exitcode 9 \

@@ -35,7 +35,7 @@ struct hspz_cuda_filter_call {
     const uint64_t *keys;
     uint64_t count;
     const uint64_t *values; /* inserts; bits over the filter's value_bits are dropped; NULL: 0 */
-    const uint64_t *counts; /* gqf, insert and decrement; NULL: once */
+    const uint64_t *counts; /* gqf, insert and decrement; counter, insert; NULL: once */
     /* Each may be NULL. */
     uint32_t *yes;   /* bit i % 32 of word i / 32; (count + 31) / 32 words, all of them written */
     uint64_t *found; /* as hspz_filter_call.found */

@@ -187,6 +187,15 @@ atomicOr(T *at, T value)
 
 template <typename T>
 static inline T
+atomicAnd(T *at, T value)
+{
+    const T old = *at;
+    *at &= value;
+    return old;
+}
+
+template <typename T>
+static inline T
 atomicXor(T *at, T value)
 {
     soft_yield();

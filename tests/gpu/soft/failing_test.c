@@ -264,6 +264,8 @@ view(struct scene *s, struct hspz_error *err)
     case HSPZ_FILTER_BLOOM:
     case HSPZ_FILTER_BLOCKED:
         return hspz_cuda_filter_bloom_view(s->filter, &bloom, err);
+    case HSPZ_FILTER_COUNTER:
+        return HSPZ_E_UNSUPPORTED;
     default:
         return hspz_cuda_filter_quotient_view(s->filter, NULL, &point, err);
     }
@@ -331,7 +333,8 @@ test_a_call_that_fails_loses_nothing(void **state)
         {.kind = HSPZ_FILTER_BLOOM, .slots = 5000, .hashes = 5},
         {.kind = HSPZ_FILTER_BLOCKED, .slots = 5120, .hashes = 5},
         {.kind = HSPZ_FILTER_SQF, .slots = 512},
-        {.kind = HSPZ_FILTER_RSQF, .slots = 512}};
+        {.kind = HSPZ_FILTER_RSQF, .slots = 512},
+        {.kind = HSPZ_FILTER_COUNTER, .slots = 1}};
     for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
         struct hspz_filter_spec spec = specs[i];
         enum hspz_status usual[STEPS];
