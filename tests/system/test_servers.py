@@ -306,7 +306,8 @@ class ServersTest(hspz_test.TestCase):
     def test_full_ones_are_left_to_others(self):
         want = self.want("ref", self.query, COMMANDS[0])
         daemons = [self.start(i, "--max-all-jobs", "1") for i in range(2)]
-        long = dict(hspz_test.read_fasta(self.query))["long"].encode()
+        # More than a connection holds of what is not read.
+        long = dict(hspz_test.read_fasta(self.query))["long"].encode() * SLOWDOWN
 
         def fill(peer):
             """A job that nobody reads."""
