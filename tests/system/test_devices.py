@@ -137,7 +137,7 @@ class DevicesTest(hspz_test.TestCase):
         """What a lost device had found is found again, and what was sent of it left out."""
         rng = random.Random(3)
         unit = bases(rng, 60)
-        repeats = "".join(unit + bases(rng, rng.randrange(9, 60)) for _ in range(90 if hspz_test.SANITIZED else 140))
+        repeats = "".join(unit + bases(rng, rng.randrange(9, 60)) for _ in range(140))
         index = self.index([("r", repeats)], name="repeats")
         extras = ({"output": "hsps"}, {"encoding": "columnar"},
                   {"output": "hsps", "hsps": {"scope": "chunk"}},
