@@ -11,8 +11,9 @@
 /* Keys of a step on a lane: at most a turn's, of a processor and of a GPU. */
 #define CPU_KEYS ((size_t)1 << 11)
 #define CUDA_KEYS ((size_t)1 << 18)
-/* Into a counter: a processor's shares them out to threads, a GPU's sorts them. */
-#define COUNTER_KEYS ((size_t)1 << 18)
+/* Into a counter: a processor's shares them out to threads, and goes through its memory once for
+ * all of them, a tenth of a second for one thread; a GPU's sorts them. */
+#define COUNTER_KEYS ((size_t)1 << 20)
 #define CUDA_COUNTER_KEYS ((size_t)1 << 21)
 /* Less is not worth having for a while. */
 #define BORROWED_LEAST (UINT64_C(1) << 16)
