@@ -28,20 +28,31 @@ make(struct hspz_cuda_feed *feed)
     return error;
 }
 
+static uint64_t
+next_windows(const struct hspz_cuda_feed *feed)
+{
+    const uint64_t left = feed->end - feed->at;
+    uint64_t windows = left < feed->piece ? left : feed->piece;
+    if (windows > left / 2 && windows > feed->least) {
+        windows = left / 2 < feed->least ? feed->least : left / 2;
+    }
+    return windows;
+}
+
 /* The next piece, if there is one. */
 static cudaError_t
 send(struct hspz_cuda_feed *feed)
 {
     const struct hspz_filter_call *call = feed->call;
     const unsigned place = feed->sent % HSPZ_CUDA_FEED_RING;
-    const uint64_t at = feed->begin + feed->sent * feed->piece;
+    const uint64_t at = feed->at;
     if (at >= feed->end) {
         return cudaSuccess;
     }
     struct hspz_cuda_kmers *const kmers = &feed->kmers[place];
     const uint64_t left = call->sequence_len - at;
     kmers->bases = feed->memory[place].data;
-    kmers->windows = feed->end - at < feed->piece ? feed->end - at : feed->piece;
+    kmers->windows = next_windows(feed);
     kmers->len = left < kmers->windows + kmers->k - 1 ? left : kmers->windows + kmers->k - 1;
     cudaError_t error = cudaStreamWaitEvent(feed->stream, feed->used[place], 0);
     if (error == cudaSuccess) {
@@ -51,24 +62,26 @@ send(struct hspz_cuda_feed *feed)
     if (error == cudaSuccess) {
         error = cudaEventRecord(feed->copied[place], feed->stream);
     }
+    feed->at += kmers->windows;
     feed->sent++;
     return error;
 }
 
 enum hspz_status
 hspz_cuda_feed_start(struct hspz_filter *f, const struct hspz_filter_call *call, uint64_t begin,
-                     uint64_t end, uint64_t piece, struct hspz_error *err)
+                     uint64_t end, uint64_t piece, uint64_t least, struct hspz_error *err)
 {
     struct hspz_cuda_feed *feed = &f->feed;
     const uint64_t windows = end - begin < piece ? end - begin : piece;
-    const uint64_t pieces = (end - begin + piece - 1) / piece;
     feed->call = call;
-    feed->begin = begin;
+    feed->at = begin;
     feed->end = end;
     feed->piece = piece;
+    feed->least = least > 0 ? least : 1;
     feed->sent = feed->taken = 0;
+    const bool one = windows == end - begin && windows <= feed->least;
     enum hspz_status status = check(f, make(feed), err);
-    for (unsigned i = 0; i < HSPZ_CUDA_FEED_RING && i < pieces && status == HSPZ_OK; i++) {
+    for (unsigned i = 0; i < (one ? 1 : HSPZ_CUDA_FEED_RING) && status == HSPZ_OK; i++) {
         feed->kmers[i].k = f->plan.spec.k;
         feed->kmers[i].canonical = f->plan.spec.canonical;
         status =
@@ -78,6 +91,12 @@ hspz_cuda_feed_start(struct hspz_filter *f, const struct hspz_filter_call *call,
         status = check(f, send(feed), err);
     }
     return status;
+}
+
+bool
+hspz_cuda_feed_has_more(const struct hspz_filter *f)
+{
+    return f->feed.taken < f->feed.sent;
 }
 
 enum hspz_status

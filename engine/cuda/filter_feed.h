@@ -21,15 +21,18 @@ struct hspz_cuda_feed {
     struct hspz_cuda_kmers kmers[HSPZ_CUDA_FEED_RING];
     /* Of the call. */
     const struct hspz_filter_call *call;
-    uint64_t begin, end, piece; /* in windows */
-    uint64_t sent, taken;       /* pieces */
+    uint64_t at, end, piece, least; /* in windows; `at`: of the next piece */
+    uint64_t sent, taken;           /* pieces */
 };
 
-/* Windows begin .. end, up to `piece` at a time. */
+/* Windows begin .. end, up to `piece` at a time; at the end in pieces of half of what is left each,
+ * down to `least`. */
 HSPZ_MUST_USE enum hspz_status hspz_cuda_feed_start(struct hspz_filter *f,
                                                     const struct hspz_filter_call *call,
                                                     uint64_t begin, uint64_t end, uint64_t piece,
-                                                    struct hspz_error *err);
+                                                    uint64_t least, struct hspz_error *err);
+/* Whether there is a piece that was not taken. */
+bool hspz_cuda_feed_has_more(const struct hspz_filter *f);
 /* The piece that is next, for what is put on the filter's stream from now on. */
 HSPZ_MUST_USE enum hspz_status
 hspz_cuda_feed_take(struct hspz_filter *f, struct hspz_cuda_kmers *out, struct hspz_error *err);

@@ -1,6 +1,6 @@
-/* Quotient filters on a device: counting, standard, rank and select. A change sorts its keys and
- * merges them with what is there into slots beside the old ones, which then take their place
- * (engine/cuda/kernels/quotient.h).
+/* Quotient filters on a device: counting, standard, rank and select. A change sorts its keys, or
+ * deals them to parts, and merges them with what is there into slots beside the old ones, which
+ * then take their place (engine/cuda/kernels/quotient.h).
  *
  * Changes return when they are done: whether the keys fit shows at the end. Of keys that do not, as
  * many as fit from the first on are found by halving, as the CPU does it. */
@@ -9,10 +9,9 @@
 
 #include <stddef.h>
 
-#define POINT_TRIES 100000u /* for locks of a key */
-#define FEW_TRIES 1000u     /* when there is another way */
-#define FEW_SHARE 16u       /* slots for one of them */
-#define FEW_GROWTH 4u       /* slots that an insert of one takes, at most */
+#define FEW_TRIES 1000u /* for locks of a key, when there is another way */
+#define FEW_SHARE 16u   /* slots for one of them */
+#define FEW_GROWTH 4u   /* slots that an insert of one takes, at most */
 
 static enum hspz_status run(struct hspz_filter *f, const struct hspz_cuda_filter_call *call,
                             cudaStream_t stream, struct hspz_error *err);
@@ -169,7 +168,7 @@ run(struct hspz_filter *f, const struct hspz_cuda_filter_call *call, cudaStream_
     struct hspz_error *err)
 {
     if (call->op == HSPZ_FILTER_INSERT && call->way == HSPZ_CUDA_FILTER_POINT) {
-        return run_points(f, call, POINT_TRIES, stream, err);
+        return run_points(f, call, HSPZ_GQF_POINT_TRIES, stream, err);
     }
     if (call->op == HSPZ_FILTER_INSERT && call->way == HSPZ_CUDA_FILTER_AUTO && are_few(f, call)) {
         return run_points(f, call, FEW_TRIES, stream, err);

@@ -7,6 +7,8 @@
 #include "engine/cuda/filter_p.h"
 #include "engine/cuda/kernels/quotient.h"
 
+#define HSPZ_GQF_POINT_TRIES 100000u /* for locks of a key */
+
 /* Where things are behind the symbols. */
 struct hspz_gqf_layout {
     uint64_t marks, offsets, bytes;
@@ -39,6 +41,13 @@ HSPZ_MUST_USE enum hspz_status hspz_gqf_numbers_get(const struct hspz_filter *f,
 struct hspz_gqf_needs {
     bool wide, indices, counts;
     unsigned key_bits;
+    const struct hspz_cuda_quotient_rooms *rooms; /* their sizes; NULL: items are sorted */
+};
+
+/* What came of items that parts had no room for. */
+struct hspz_gqf_spill {
+    struct hspz_cuda_filter_counts counts;
+    unsigned long long refused;
 };
 
 /* A change under way, in a filter's scratch. */
@@ -57,7 +66,10 @@ struct hspz_gqf_work {
     uint64_t *bounds;
     struct hspz_cuda_quotient_state *states, *before;
     struct hspz_cuda_quotient_tally *tally;
-    uint64_t *words; /* of parts, behind the tally */
+    uint64_t tally_bytes; /* with words, counts of parts, and spill */
+    uint64_t *words;      /* of parts */
+    struct hspz_gqf_spill *spill;
+    struct hspz_cuda_quotient_rooms rooms;
     void *temp;
     size_t temp_bytes;
 };
@@ -79,18 +91,8 @@ hspz_gqf_merge_items(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_it
  * calls. */
 HSPZ_MUST_USE enum hspz_status hspz_gqf_locks(struct hspz_filter *f, cudaStream_t stream,
                                               uint32_t **out, struct hspz_error *err);
-/* All of the tally and the words becomes 0. */
+/* All of the tally, and what else is cleared with it, becomes 0. */
 HSPZ_MUST_USE cudaError_t hspz_gqf_clear_tally(const struct hspz_gqf_work *w);
-/* Whether keys need be put in the order of parts only. */
-bool hspz_gqf_is_for_parts(const struct hspz_gqf_work *w, const struct hspz_gqf_needs *needs,
-                           enum hspz_filter_op op);
-/* Items in the order of parts, written if they fit; *merged: they were not too many for a part.
- * `bounds` of segments; NULL: there is one. The tally was cleared. Waits. */
-HSPZ_MUST_USE enum hspz_status hspz_gqf_merge_parts(struct hspz_gqf_work *w,
-                                                    const struct hspz_cuda_quotient_items *items,
-                                                    const uint64_t *bounds,
-                                                    struct hspz_cuda_quotient_tally *out,
-                                                    bool *merged, struct hspz_error *err);
 /* What was written is the filter's. */
 HSPZ_MUST_USE enum hspz_status hspz_gqf_take_over(struct hspz_gqf_work *w,
                                                   const struct hspz_cuda_quotient_tally *tally,
@@ -111,8 +113,31 @@ HSPZ_MUST_USE cudaError_t hspz_gqf_clear_answers(const struct hspz_gqf_work *w,
                                                  const struct hspz_cuda_filter_call *call,
                                                  uint64_t inside);
 
-/* The first bit of a key that says its part. */
-unsigned hspz_gqf_part_bit(const struct hspz_gqf_work *w, const struct hspz_gqf_needs *needs);
+/* engine/cuda/filter_gqf_parts.c. Whether items can be dealt to parts, and how many at most, so
+ * that parts have room for them if they are spread well. */
+bool hspz_gqf_is_for_parts(const struct hspz_cuda_quotient *q, const struct hspz_gqf_needs *needs,
+                           enum hspz_filter_op op);
+uint64_t hspz_gqf_parts_most(const struct hspz_filter *f);
+/* Takes room for so many; HSPZ_E_OUT_OF_MEMORY: they can still go in sorted, as many as there is
+ * room for. */
+HSPZ_MUST_USE enum hspz_status hspz_gqf_parts_open(struct hspz_gqf_work *w, struct hspz_filter *f,
+                                                   const struct hspz_gqf_needs *needs,
+                                                   uint64_t count, cudaStream_t stream,
+                                                   struct hspz_error *err);
+HSPZ_MUST_USE enum hspz_status hspz_gqf_parts_begin(struct hspz_gqf_work *w,
+                                                    struct hspz_error *err);
+/* Of a sequence, segment by segment; all keys of a call. */
+HSPZ_MUST_USE enum hspz_status hspz_gqf_parts_deal_kmers(struct hspz_gqf_work *w,
+                                                         const struct hspz_cuda_kmers *kmers,
+                                                         struct hspz_error *err);
+HSPZ_MUST_USE enum hspz_status hspz_gqf_parts_deal_keys(struct hspz_gqf_work *w,
+                                                        const struct hspz_cuda_filter_call *call,
+                                                        struct hspz_error *err);
+/* What was dealt becomes the filter's, unless the tally says that it does not fit, or is not for
+ * this way; then nothing changes. Waits. */
+HSPZ_MUST_USE enum hspz_status hspz_gqf_parts_merge(struct hspz_gqf_work *w, enum hspz_filter_op op,
+                                                    struct hspz_cuda_quotient_tally *out,
+                                                    struct hspz_error *err);
 
 /* engine/cuda/filter_gqf_sequence.c; struct hspz_cuda_filter_kind has it. */
 HSPZ_MUST_USE enum hspz_status hspz_gqf_insert_sequence(struct hspz_filter *f,

@@ -1,9 +1,9 @@
 /* A call that changes a quotient filter: which way its keys go.
  *
  *   few      each by itself, under locks (engine/cuda/filter_gqf.c)
- *   parts    put in the order of parts, and merged in one pass
+ *   parts    dealt to parts, and merged in one pass (engine/cuda/filter_gqf_parts.c)
  *   else     sorted; answered if that is asked for; equal ones become one if they have counts;
- * merged
+ *            merged
  *
  * Keys that one way has no room for go the next one. */
 #include "engine/cuda/filter_gqf.h"
@@ -26,11 +26,10 @@ needs_of(const struct hspz_cuda_quotient *q, const struct hspz_cuda_filter_call 
     };
 }
 
-/* The first `count` keys of a call as items sorted by bits first_bit and up; with counts, distinct
- * ones. `items->counts` is then for the merge alone. */
+/* The first `count` keys of a call as sorted items. */
 static enum hspz_status
 sort_keys(struct hspz_gqf_work *w, const struct hspz_cuda_filter_call *call,
-          const struct hspz_gqf_needs *needs, uint64_t count, unsigned first_bit,
+          const struct hspz_gqf_needs *needs, uint64_t count,
           struct hspz_cuda_quotient_items *items, struct hspz_error *err)
 {
     unsigned now = 0;
@@ -42,9 +41,8 @@ sort_keys(struct hspz_gqf_work *w, const struct hspz_cuda_filter_call *call,
                                            w->wide, w->keys[0], w->indices[0], w->stream);
     }
     if (error == cudaSuccess) {
-        error = hspz_cuda_launch_quotient_sort(w->keys, w->indices, &now, count, first_bit,
-                                               needs->key_bits, w->wide, w->temp, w->temp_bytes,
-                                               w->stream);
+        error = hspz_cuda_launch_quotient_sort(w->keys, w->indices, &now, count, 0, needs->key_bits,
+                                               w->wide, w->temp, w->temp_bytes, w->stream);
     }
     if (error == cudaSuccess && needs->counts) {
         error = hspz_cuda_launch_quotient_gather(call->counts, w->indices[now], count, w->counts[0],
@@ -112,52 +110,6 @@ reduce(struct hspz_gqf_work *w, struct hspz_cuda_quotient_items *items, struct h
     return hspz_gqf_check(w, error, err);
 }
 
-/* Whether keys come again so often that parts would be crowded; waits. */
-static enum hspz_status
-are_skewed(const struct hspz_gqf_work *w, const uint64_t *keys, uint64_t count, bool *skewed,
-           struct hspz_error *err)
-{
-    unsigned twins = 0;
-    *skewed = false;
-    if (count < SAMPLED_LEAST) {
-        return HSPZ_OK;
-    }
-    cudaError_t error = hspz_gqf_clear_tally(w);
-    if (error == cudaSuccess) {
-        error = hspz_cuda_launch_quotient_sample(keys, count, w->tally, w->stream);
-    }
-    if (error == cudaSuccess) {
-        error = cudaMemcpyAsync(&twins, &w->tally->twins, sizeof(twins), cudaMemcpyDeviceToHost,
-                                w->stream);
-    }
-    if (error == cudaSuccess) {
-        error = cudaStreamSynchronize(w->stream);
-    }
-    *skewed = twins > TWINS_MOST;
-    return hspz_gqf_check(w, error, err);
-}
-
-/* The same by parts; *done, unless keys are not for that. */
-static enum hspz_status
-try_parts(struct hspz_gqf_work *w, const struct hspz_cuda_filter_call *call,
-          const struct hspz_gqf_needs *needs, uint64_t count,
-          struct hspz_cuda_quotient_tally *tally, bool *done, struct hspz_error *err)
-{
-    struct hspz_cuda_quotient_items items;
-    bool skewed = false;
-    *done = false;
-    enum hspz_status status = are_skewed(w, call->keys, count, &skewed, err);
-    if (status != HSPZ_OK || skewed) {
-        return status;
-    }
-    status = sort_keys(w, call, needs, count, hspz_gqf_part_bit(w, needs), &items, err);
-    if (status == HSPZ_OK) {
-        const uint64_t inside = call->op == HSPZ_FILTER_INSERT ? count : 0;
-        status = hspz_gqf_check(w, hspz_gqf_clear_answers(w, call, inside), err);
-    }
-    return status == HSPZ_OK ? hspz_gqf_merge_parts(w, &items, NULL, tally, done, err) : status;
-}
-
 /* The first `count` keys of a call; only measured unless `write`. */
 static enum hspz_status
 try_keys(struct hspz_gqf_work *w, const struct hspz_cuda_filter_call *call,
@@ -165,15 +117,7 @@ try_keys(struct hspz_gqf_work *w, const struct hspz_cuda_filter_call *call,
          struct hspz_cuda_quotient_tally *tally, struct hspz_error *err)
 {
     struct hspz_cuda_quotient_items items;
-    bool done = false;
-    enum hspz_status status = HSPZ_OK;
-    if (write && hspz_gqf_is_for_parts(w, needs, call->op)) {
-        status = try_parts(w, call, needs, count, tally, &done, err);
-    }
-    if (status != HSPZ_OK || done) {
-        return status;
-    }
-    status = sort_keys(w, call, needs, count, 0, &items, err);
+    enum hspz_status status = sort_keys(w, call, needs, count, &items, err);
     if (status == HSPZ_OK && write) {
         status = answer(w, call, needs, &items, err);
     }
@@ -208,6 +152,86 @@ change_piece(struct hspz_gqf_work *w, const struct hspz_cuda_filter_call *call,
     return status == HSPZ_OK ? hspz_gqf_take_over(w, &tally, err) : status;
 }
 
+/* Whether keys come again so often that parts would be crowded; waits. */
+static enum hspz_status
+are_skewed(const struct hspz_gqf_work *w, const uint64_t *keys, uint64_t count, bool *skewed,
+           struct hspz_error *err)
+{
+    unsigned twins = 0;
+    *skewed = false;
+    if (count < SAMPLED_LEAST) {
+        return HSPZ_OK;
+    }
+    cudaError_t error = hspz_gqf_clear_tally(w);
+    if (error == cudaSuccess) {
+        error = hspz_cuda_launch_quotient_sample(keys, count, w->tally, w->stream);
+    }
+    if (error == cudaSuccess) {
+        error = cudaMemcpyAsync(&twins, &w->tally->twins, sizeof(twins), cudaMemcpyDeviceToHost,
+                                w->stream);
+    }
+    if (error == cudaSuccess) {
+        error = cudaStreamSynchronize(w->stream);
+    }
+    *skewed = twins > TWINS_MOST;
+    return hspz_gqf_check(w, error, err);
+}
+
+/* All keys of a call dealt to parts; *done, unless they are not for that. */
+static enum hspz_status
+try_parts(struct hspz_filter *f, const struct hspz_cuda_filter_call *call,
+          const struct hspz_gqf_needs *needs, cudaStream_t stream, bool *done,
+          struct hspz_cuda_quotient_tally *tally, struct hspz_error *err)
+{
+    const struct hspz_cuda_quotient q = hspz_gqf_view(f);
+    struct hspz_gqf_work w;
+    bool skewed = false;
+    *done = false;
+    if (!hspz_gqf_is_for_parts(&q, needs, call->op) || call->count > hspz_gqf_parts_most(f)) {
+        return HSPZ_OK;
+    }
+    enum hspz_status status = hspz_gqf_parts_open(&w, f, needs, call->count, stream, err);
+    if (status == HSPZ_E_OUT_OF_MEMORY) {
+        return HSPZ_OK;
+    }
+    if (status == HSPZ_OK) {
+        status = are_skewed(&w, call->keys, call->count, &skewed, err);
+    }
+    if (status != HSPZ_OK || skewed) {
+        return status;
+    }
+    status = hspz_gqf_parts_begin(&w, err);
+    if (status == HSPZ_OK) {
+        status = hspz_gqf_parts_deal_keys(&w, call, err);
+    }
+    if (status == HSPZ_OK) {
+        status = hspz_gqf_parts_merge(&w, call->op, tally, err);
+    }
+    *done = status == HSPZ_OK && tally->fits;
+    return status;
+}
+
+/* The same, with what it answers. */
+static enum hspz_status
+change_parts(struct hspz_filter *f, const struct hspz_cuda_filter_call *call,
+             const struct hspz_gqf_needs *needs, cudaStream_t stream, bool *done,
+             struct hspz_error *err)
+{
+    const struct hspz_gqf_work w = {.f = f, .stream = stream};
+    const bool insert = call->op == HSPZ_FILTER_INSERT;
+    struct hspz_cuda_quotient_tally tally;
+    const enum hspz_status status = try_parts(f, call, needs, stream, done, &tally, err);
+    if (status != HSPZ_OK || !*done) {
+        return status;
+    }
+    cudaError_t error = hspz_gqf_clear_answers(&w, call, insert ? call->count : 0);
+    if (error == cudaSuccess) {
+        error = hspz_cuda_launch_quotient_result(call->result,
+                                                 insert ? call->count : tally.yes_count, 0, stream);
+    }
+    return hspz_gqf_check(&w, error, err);
+}
+
 enum hspz_status
 hspz_gqf_change(struct hspz_filter *f, const struct hspz_cuda_filter_call *call,
                 cudaStream_t stream, struct hspz_error *err)
@@ -215,9 +239,13 @@ hspz_gqf_change(struct hspz_filter *f, const struct hspz_cuda_filter_call *call,
     const struct hspz_cuda_quotient q = hspz_gqf_view(f);
     const struct hspz_gqf_needs needs = needs_of(&q, call);
     struct hspz_gqf_work w;
-    enum hspz_status status = hspz_gqf_work_open(&w, f, &f->plan, &needs, call->count, stream, err);
     uint64_t done = 0, all_yes = 0;
-    bool full = false;
+    bool full = false, parts = false;
+    enum hspz_status status = change_parts(f, call, &needs, stream, &parts, err);
+    if (status != HSPZ_OK || parts) {
+        return status;
+    }
+    status = hspz_gqf_work_open(&w, f, &f->plan, &needs, call->count, stream, err);
     /* Pieces begin with whole words of answers. */
     const uint64_t piece = w.capacity < call->count ? w.capacity / 32 * 32 : call->count;
     for (uint64_t at = 0; at < call->count && status == HSPZ_OK; at += piece) {
@@ -251,8 +279,11 @@ hspz_gqf_change_whole(struct hspz_filter *f, const struct hspz_cuda_filter_call 
     const struct hspz_gqf_needs needs = needs_of(&q, call);
     struct hspz_cuda_quotient_tally tally;
     struct hspz_gqf_work w;
-    enum hspz_status status = hspz_gqf_work_open(&w, f, &f->plan, &needs, call->count, stream, err);
-    *fits = false;
+    enum hspz_status status = try_parts(f, call, &needs, stream, fits, &tally, err);
+    if (status != HSPZ_OK || *fits) {
+        return status;
+    }
+    status = hspz_gqf_work_open(&w, f, &f->plan, &needs, call->count, stream, err);
     if (status == HSPZ_OK && w.capacity == call->count) {
         status = try_keys(&w, call, &needs, call->count, true, &tally, err);
         *fits = status == HSPZ_OK && tally.fits;

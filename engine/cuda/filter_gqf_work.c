@@ -103,6 +103,32 @@ put(uint64_t *at, uint64_t bytes)
     return here;
 }
 
+/* Of parts, what is cleared with the tally. */
+static void
+lay_out_rooms(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_rooms *rooms, uint64_t *at,
+              uintptr_t memory)
+{
+    const uint64_t parts = UINT64_C(1) << (rooms->bucket_bits + rooms->part_bits);
+    w->rooms = *rooms;
+    w->rooms.over = w->keys[0];
+    w->rooms.part_counts = (uint32_t *)(memory + put(at, parts * sizeof(uint32_t)));
+    w->words = (uint64_t *)(memory + put(at, (parts + 1) * sizeof(uint64_t)));
+    w->spill = (void *)(memory + put(at, sizeof(*w->spill)));
+}
+
+/* The rest. */
+static void
+lay_out_items(struct hspz_gqf_work *w, uint64_t *at, uintptr_t memory)
+{
+    struct hspz_cuda_quotient_rooms *rooms = &w->rooms;
+    const uint64_t buckets = UINT64_C(1) << rooms->bucket_bits;
+    const uint64_t parts = buckets << rooms->part_bits;
+    const uint64_t item_bytes = hspz_cuda_quotient_rooms_wide(rooms) ? 8 : 4;
+    rooms->bucket_counts = (uint32_t *)(memory + put(at, buckets * sizeof(uint32_t)));
+    rooms->buckets = (void *)(memory + put(at, buckets * rooms->bucket_room * item_bytes));
+    rooms->parts = (uint32_t *)(memory + put(at, parts * rooms->part_room * sizeof(uint32_t)));
+}
+
 /* Places from `memory` on; how much of it is needed. */
 static uint64_t
 lay_out(struct hspz_gqf_work *w, const struct hspz_gqf_needs *needs, uint64_t count,
@@ -121,9 +147,16 @@ lay_out(struct hspz_gqf_work *w, const struct hspz_gqf_needs *needs, uint64_t co
     w->bounds = (uint64_t *)(memory + put(&at, (w->tiles + 1) * sizeof(uint64_t)));
     w->states = (void *)(memory + put(&at, (w->tiles + 1) * sizeof(*w->states)));
     w->before = (void *)(memory + put(&at, (w->tiles + 1) * sizeof(*w->before)));
-    w->tally = (void *)(memory + put(&at, sizeof(*w->tally)));
-    w->words = (uint64_t *)(memory + put(&at, (w->tiles + 1) * sizeof(uint64_t)));
     w->temp = (void *)(memory + put(&at, w->temp_bytes));
+    const uint64_t tally = put(&at, sizeof(*w->tally));
+    w->tally = (void *)(memory + tally);
+    if (needs->rooms != NULL) {
+        lay_out_rooms(w, needs->rooms, &at, memory);
+    }
+    w->tally_bytes = at - tally;
+    if (needs->rooms != NULL) {
+        lay_out_items(w, &at, memory);
+    }
     return at;
 }
 
@@ -158,7 +191,7 @@ hspz_gqf_work_open(struct hspz_gqf_work *w, struct hspz_filter *f,
             const uint64_t bytes = lay_out(w, needs, w->capacity, 0);
             status = hspz_cuda_buffer_reserve(f->device, &f->scratch, bytes, err);
         }
-        if (status != HSPZ_E_OUT_OF_MEMORY || w->capacity <= PIECE_LEAST) {
+        if (status != HSPZ_E_OUT_OF_MEMORY || w->capacity <= PIECE_LEAST || needs->rooms != NULL) {
             break;
         }
         w->capacity /= 2;
@@ -190,7 +223,7 @@ hspz_gqf_merge_items(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_it
                                                w->tally, w->temp, w->temp_bytes, w->stream);
     }
     if (error == cudaSuccess && write) {
-        error = cudaMemsetAsync(w->f->extra.data, 0, w->made_bytes, w->stream);
+        error = cudaMemsetAsync(w->made.symbols, 0, w->made_bytes, w->stream);
     }
     if (error == cudaSuccess && write) {
         error = hspz_cuda_launch_quotient_write(&w->old, &w->made, items, w->bounds, w->before,
@@ -208,52 +241,7 @@ hspz_gqf_merge_items(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_it
 cudaError_t
 hspz_gqf_clear_tally(const struct hspz_gqf_work *w)
 {
-    const uint64_t words = hspz_cuda_quotient_parts(w->made.quotients) + 1;
-    const size_t bytes = (size_t)((char *)(w->words + words) - (char *)w->tally);
-    return cudaMemsetAsync(w->tally, 0, bytes, w->stream);
-}
-
-/* ---- parts ---- */
-
-bool
-hspz_gqf_is_for_parts(const struct hspz_gqf_work *w, const struct hspz_gqf_needs *needs,
-                      enum hspz_filter_op op)
-{
-    return !needs->wide && !needs->counts && !needs->indices && w->made.slot_bits <= 16 &&
-           (op == HSPZ_FILTER_INSERT || op == HSPZ_FILTER_DELETE);
-}
-
-unsigned
-hspz_gqf_part_bit(const struct hspz_gqf_work *w, const struct hspz_gqf_needs *needs)
-{
-    return HSPZ_CUDA_QUOTIENT_PART_LOG2 + needs->key_bits - w->made.fingerprint_bits +
-           w->made.remainder_bits;
-}
-
-enum hspz_status
-hspz_gqf_merge_parts(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_items *items,
-                     const uint64_t *bounds, struct hspz_cuda_quotient_tally *out, bool *merged,
-                     struct hspz_error *err)
-{
-    cudaError_t error = cudaMemsetAsync(w->f->extra.data, 0, w->made_bytes, w->stream);
-    if (error == cudaSuccess && bounds == NULL) {
-        error = hspz_cuda_launch_quotient_bounds(&w->made, items, HSPZ_CUDA_QUOTIENT_PART,
-                                                 w->bounds, w->stream);
-        bounds = w->bounds;
-    }
-    if (error == cudaSuccess) {
-        error = hspz_cuda_launch_quotient_parts(&w->old, &w->made, items, bounds, w->words,
-                                                w->tally, w->stream);
-    }
-    if (error == cudaSuccess) {
-        error = cudaMemcpyAsync(out, w->tally, sizeof(*out), cudaMemcpyDeviceToHost, w->stream);
-    }
-    if (error == cudaSuccess) {
-        error = cudaStreamSynchronize(w->stream);
-    }
-    *merged = error == cudaSuccess && out->crowded == 0;
-    out->fits = *merged && out->end <= w->made.slots && out->used <= w->full_slots;
-    return hspz_gqf_check(w, error, err);
+    return cudaMemsetAsync(w->tally, 0, w->tally_bytes, w->stream);
 }
 
 /* ---- locks, numbers ---- */

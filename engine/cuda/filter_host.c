@@ -203,7 +203,7 @@ run_pieces(struct hspz_filter *f, struct hspz_cuda_parts *parts,
     bool closed = result->refused > 0; /* nothing more goes in */
     enum hspz_status status = HSPZ_OK;
     if (call->sequence != NULL && begin < call->count) {
-        status = hspz_cuda_feed_start(f, call, begin, call->count, PIECE, err);
+        status = hspz_cuda_feed_start(f, call, begin, call->count, PIECE, PIECE, err);
     }
     for (uint64_t at = begin; at < call->count && status == HSPZ_OK && !closed; at += PIECE) {
         const uint64_t left = call->count - at;

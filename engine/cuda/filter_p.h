@@ -45,12 +45,11 @@ enum hspz_cuda_filter_staged {
     HSPZ_CUDA_FILTER_FROM,
     HSPZ_CUDA_FILTER_WINDOWS_FOUND,
     HSPZ_CUDA_FILTER_WINDOWS_YES,
-    HSPZ_CUDA_FILTER_LEFT,   /* by an insert of a quotient filter, a thread a key */
-    HSPZ_CUDA_FILTER_BOUNDS, /* of segments of a sequence's keys */
+    HSPZ_CUDA_FILTER_LEFT, /* by an insert of a quotient filter, a thread a key */
     HSPZ_CUDA_FILTER_STAGED
 };
 
-#define HSPZ_CUDA_FILTER_SEGMENT (UINT64_C(1) << 24)
+#define HSPZ_CUDA_FILTER_SEGMENT (UINT64_C(1) << 23)
 
 struct hspz_filter {
     struct hspz_filter_plan plan;
@@ -73,7 +72,7 @@ struct hspz_filter {
     pthread_mutex_t mutex; /* guards staging and feed */
     struct hspz_cuda_buffer staging[HSPZ_CUDA_FILTER_STAGED];
     struct hspz_cuda_feed feed;
-    uint64_t segment; /* windows of which quotient filters sort the keys at a time */
+    uint64_t segment; /* keys that quotient filters deal to parts at a time */
     /* Of an exact counter; guarded by the mutex while it is unsure. */
     struct hspz_cuda_filter_counter {
         struct hspz_counter_shape shape;  /* of the front, arrays[0] */

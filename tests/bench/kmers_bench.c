@@ -3,9 +3,10 @@
  *
  *   kmers_bench [--bases N] [--fasta FILE BASES]     N: 2^28 and 2^26
  *
- * Inputs: a random genome, canonical 31-mers and 21-mers; and reads of 100 bases from another, 30
- * of each place, one base of 128 read wrong, canonical 21-mers, which come again. --fasta writes
- * such reads for other programs, and nothing is measured.
+ * Inputs: a random genome, canonical 31-mers and 21-mers; the same with repeats, a family of 300
+ * bases in a tenth of it, one base of ten another, and runs of A and of AC in a hundredth; and
+ * reads of 100 bases from another, 30 of each place, one base of 128 read wrong, canonical 21-mers,
+ * which come again. --fasta writes such reads for other programs, and nothing is measured.
  *
  * Exact counts have rows of their own: in a counter that was made for the keys, and in one that
  * grows from nothing; beside sorts of the same keys, as many at a time, and random sectors. */
@@ -20,6 +21,10 @@
 
 #define READ_BASES 100u
 #define DEPTH 30u
+#define FAMILY_BASES 300u
+#define FAMILY_EVERY 3000u
+#define RUN_BASES 200u
+#define RUN_EVERY 20000u
 #define BUS_CHUNK (UINT64_C(1) << 24)
 
 struct input {
@@ -43,6 +48,24 @@ make_genome(uint8_t *out, uint64_t len, uint64_t seed)
             word = floors_mix(seed << 40 ^ i);
         }
         out[i] = (uint8_t) "ACGT"[word & 3];
+    }
+}
+
+static void
+add_repeats(uint8_t *bases, uint64_t len)
+{
+    uint8_t family[FAMILY_BASES];
+    make_genome(family, FAMILY_BASES, 3);
+    for (uint64_t at = 0; at + FAMILY_BASES < len; at += FAMILY_EVERY) {
+        for (uint64_t i = 0; i < FAMILY_BASES; i++) {
+            const uint64_t random = floors_mix(at + i);
+            bases[at + i] = random % 10 == 0 ? (uint8_t) "ACGT"[random >> 32 & 3] : family[i];
+        }
+    }
+    for (uint64_t at = FAMILY_BASES; at + RUN_BASES < len; at += RUN_EVERY) {
+        for (uint64_t i = 0; i < RUN_BASES; i++) {
+            bases[at + i] = at / RUN_EVERY % 2 == 0 ? 'A' : (uint8_t) "AC"[i % 2];
+        }
     }
 }
 
@@ -320,20 +343,24 @@ run_counter(const struct filter_time *t, const struct input *in, double sectors)
 static void
 run_size(const struct filter_time *t, uint64_t len)
 {
-    uint8_t *genome, *reads;
+    uint8_t *genome, *repeats, *reads;
     unsigned log2 = 10;
     while ((UINT64_C(1) << log2) / 10 * 9 < len) {
         log2++;
     }
     must_cuda(cudaHostAlloc((void **)&genome, len, cudaHostAllocDefault));
+    must_cuda(cudaHostAlloc((void **)&repeats, len, cudaHostAllocDefault));
     must_cuda(cudaHostAlloc((void **)&reads, len, cudaHostAllocDefault));
     make_genome(genome, len, 1);
+    make_genome(repeats, len, 1);
+    add_repeats(repeats, len);
     const uint64_t kmers = make_reads(reads, len) * (READ_BASES - 20);
     const double bus = bus_rate(t, genome, len);
     printf("bus %.1f GB/s\n", bus);
     const struct input inputs[] = {
         {"genome", genome, len, 31, len - 30, log2, false},
         {"genome", genome, len, 21, len - 20, log2, false},
+        {"repeats", repeats, len, 31, len - 30, log2, true},
         {"reads", reads, len, 21, kmers, log2, true},
         {"reads", reads, len, 21, kmers, log2 - 2, true},
     };
@@ -342,7 +369,7 @@ run_size(const struct filter_time *t, uint64_t len)
     }
     const uint64_t long_kmers = make_reads(reads, len) * (READ_BASES - 30);
     const struct input counted[] = {
-        inputs[0], inputs[1], inputs[2], {"reads", reads, len, 31, long_kmers, log2, true}};
+        inputs[0], inputs[1], inputs[3], {"reads", reads, len, 31, long_kmers, log2, true}};
     const double sectors = filter_time_sectors(t, len * 2);
     printf(
         "                        different single  growing           made   keys there sorts  "
@@ -353,6 +380,7 @@ run_size(const struct filter_time *t, uint64_t len)
         run_counter(t, &counted[i], sectors);
     }
     must_cuda(cudaFreeHost(genome));
+    must_cuda(cudaFreeHost(repeats));
     must_cuda(cudaFreeHost(reads));
 }
 

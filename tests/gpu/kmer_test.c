@@ -1,6 +1,8 @@
 /* k-mers that a device makes of a sequence, against windows cut out as text; and filters that take
  * a sequence there, against the CPU's that take the keys of those. */
 #include "engine/cuda/filter_p.h"
+#include "engine/cuda/kernels/quotient.h"
+#include "engine/filter_hash.h"
 #include "tests/gpu/card_here.h"
 #include "tests/gpu/filter_pair.h"
 #include "tests/support/test.h"
@@ -126,37 +128,113 @@ check_ordered(const struct hspz_cuda_kmers *kmers, const struct expected *e)
     cudaFree(from);
 }
 
-/* Items of a quotient filter, in any order, and what is behind them. */
-static void
-check_items(const struct hspz_cuda_kmers *kmers, const struct expected *e, unsigned bits)
+/* Sizes of rooms for items of so many bits. */
+struct dealt {
+    unsigned fingerprint_bits, value_bits, item_bits, part_bits, bucket_bits;
+    uint32_t bucket_room, part_room, over_room;
+};
+
+static struct hspz_cuda_quotient_rooms
+make_rooms(const struct dealt *d)
 {
-    const size_t windows = kmers->windows, room = windows + 100;
-    uint64_t *keys = on_card(NULL, room * sizeof(*keys));
-    uint32_t *count = on_card(NULL, sizeof(*count)), made;
-    const struct hspz_cuda_kmer_keys out = {
-        .keys = keys, .count = count, .salt = 77, .fingerprint_bits = bits, .value_bits = 3};
-    assert_int_equal(hspz_cuda_launch_kmer_keys(kmers, &out, NULL), cudaSuccess);
-    assert_int_equal(hspz_cuda_launch_kmer_fill(keys, count, room, 99, NULL), cudaSuccess);
-    get(&made, count, sizeof(made));
-    assert_int_equal(made, e->count);
-    uint64_t *got = malloc(room * sizeof(*got) + 1), *want = malloc(e->count * sizeof(*want) + 1);
-    get(got, keys, room * sizeof(*got));
-    for (size_t i = 0; i < e->count; i++) {
-        want[i] = hspz_filter_hash(e->keys[i], 77) >> (64 - bits) << 3;
+    const size_t buckets = (size_t)1 << d->bucket_bits, parts = buckets << d->part_bits;
+    struct hspz_cuda_quotient_rooms rooms = {.bucket_room = d->bucket_room,
+                                             .part_room = d->part_room,
+                                             .over_room = d->over_room,
+                                             .item_bits = d->item_bits,
+                                             .part_bits = d->part_bits,
+                                             .bucket_bits = d->bucket_bits};
+    rooms.buckets = on_card(NULL, buckets * d->bucket_room * sizeof(uint64_t));
+    rooms.bucket_counts = on_card(NULL, buckets * sizeof(uint32_t));
+    rooms.parts = on_card(NULL, parts * d->part_room * sizeof(uint32_t));
+    rooms.part_counts = on_card(NULL, parts * sizeof(uint32_t));
+    rooms.over = on_card(NULL, d->over_room * sizeof(uint64_t));
+    return rooms;
+}
+
+static void
+free_rooms(const struct hspz_cuda_quotient_rooms *rooms)
+{
+    cudaFree(rooms->buckets);
+    cudaFree(rooms->bucket_counts);
+    cudaFree(rooms->parts);
+    cudaFree(rooms->part_counts);
+    cudaFree(rooms->over);
+}
+
+/* All items that parts have, and that went over, in order; how many. Each part is as full as it can
+ * be before anything of it goes over, unless buckets are narrow. */
+static size_t
+collect(const struct hspz_cuda_quotient_rooms *rooms, uint32_t over, bool narrow, uint64_t *out)
+{
+    const size_t parts = (size_t)1 << (rooms->bucket_bits + rooms->part_bits);
+    const size_t room = rooms->part_room;
+    uint32_t *counts = malloc(parts * sizeof(*counts));
+    uint32_t *items = malloc(parts * room * sizeof(*items));
+    size_t all = over;
+    get(counts, rooms->part_counts, parts * sizeof(*counts));
+    get(items, rooms->parts, parts * room * sizeof(*items));
+    get(out, rooms->over, over * sizeof(*out));
+    for (size_t i = 0; i < over && !narrow; i++) {
+        assert_true(counts[out[i] >> rooms->item_bits] > room);
     }
-    qsort(got, e->count, sizeof(*got), by_number);
+    for (size_t p = 0; p < parts; p++) {
+        const size_t count = counts[p] < room ? counts[p] : room;
+        for (size_t i = 0; i < count; i++) {
+            out[all++] = (uint64_t)p << rooms->item_bits | items[p * room + i];
+        }
+    }
+    free(counts);
+    free(items);
+    qsort(out, all, sizeof(*out), by_number);
+    return all;
+}
+
+/* Items of a quotient filter dealt to parts, by k-mers or as keys. */
+static void
+check_dealt(const struct hspz_cuda_kmers *kmers, const struct expected *e, const struct dealt *d,
+            bool as_keys)
+{
+    const struct hspz_cuda_quotient q = {
+        .salt = 77, .fingerprint_bits = d->fingerprint_bits, .value_bits = d->value_bits};
+    const struct hspz_cuda_quotient_rooms rooms = make_rooms(d);
+    struct hspz_cuda_quotient_tally *tally = on_card(NULL, sizeof(*tally)), made;
+    uint64_t *keys = on_card(e->keys, e->count * sizeof(*keys));
+    uint64_t *got = malloc(e->count * sizeof(*got) + 1),
+             *want = malloc(e->count * sizeof(*want) + 1);
+    assert_int_equal(as_keys ? hspz_cuda_launch_quotient_deal_keys(
+                                   &q, keys, keys, e->count, d->value_bits, &rooms, tally, NULL)
+                             : hspz_cuda_launch_quotient_deal_kmers(&q, kmers, &rooms, tally, NULL),
+                     cudaSuccess);
+    assert_int_equal(hspz_cuda_launch_quotient_deal_buckets(&rooms, kmers->windows, tally, NULL),
+                     cudaSuccess);
+    get(&made, tally, sizeof(made));
+    assert_int_equal(made.dealt, e->count);
+    assert_true(made.over <= d->over_room);
+    assert_int_equal(collect(&rooms, made.over, d->bucket_room < kmers->windows, got), e->count);
+    for (size_t i = 0; i < e->count; i++) {
+        want[i] = hspz_filter_hash(e->keys[i], 77) >> (64 - d->fingerprint_bits) << d->value_bits;
+        want[i] |= as_keys ? e->keys[i] & ((UINT64_C(1) << d->value_bits) - 1) : 0;
+    }
     qsort(want, e->count, sizeof(*want), by_number);
     if (e->count > 0) {
         assert_memory_equal(got, want, e->count * sizeof(*got));
     }
-    for (size_t i = e->count; i < room; i++) {
-        assert_int_equal(got[i], 99);
-    }
     free(got);
     free(want);
     cudaFree(keys);
-    cudaFree(count);
+    cudaFree(tally);
+    free_rooms(&rooms);
 }
+
+/* Narrow and wide buckets, no parts and most of them, and rooms that are too small. */
+static const struct dealt dealt[] = {
+    {32, 0, 20, 6, 6, 9000, 600, 9000},  {40, 5, 28, 8, 9, 9000, 96, 9000},
+    {20, 0, 20, 0, 0, 9000, 9000, 9000}, {24, 3, 20, 3, 4, 9000, 60, 9000},
+    {40, 4, 28, 10, 6, 9000, 40, 9000},  {30, 0, 20, 5, 5, 32, 64, 9000},
+    {38, 0, 28, 0, 10, 9000, 320, 9000}, {40, 4, 32, 4, 8, 200, 640, 9000},
+};
+#define DEALT (sizeof(dealt) / sizeof(dealt[0]))
 
 static void
 test_windows_become_keys(void **state)
@@ -178,7 +256,7 @@ test_windows_become_keys(void **state)
                                                   .k = k,
                                                   .canonical = canonical != 0};
             check_ordered(&kmers, &e);
-            check_items(&kmers, &e, 20 + k);
+            check_dealt(&kmers, &e, &dealt[round % DEALT], canonical != 0);
             all += e.count;
             free_expected(&e);
         }
@@ -335,8 +413,9 @@ test_pieces_of_a_long_sequence(void **state)
     hspz_cuda_engine.close(&engine);
 }
 
-/* Segments of a sequence whose keys are sorted as they come: with stretches that are no k-mers, and
- * with one k-mer so often that a part has no room. */
+/* Segments of a sequence whose keys are dealt as they come: with stretches that are no k-mers, and
+ * with one k-mer so often that a part has no room, and so often that there is none for what goes
+ * over. */
 static void
 test_segments_of_a_sequence(void **state)
 {
@@ -348,15 +427,16 @@ test_segments_of_a_sequence(void **state)
         {.kind = HSPZ_FILTER_RSQF, .slots = 1 << 14, .slot_bits = 16, .k = 3},
         {.kind = HSPZ_FILTER_GQF, .slots = 1 << 14, .slot_bits = 32, .k = 13},
         {.kind = HSPZ_FILTER_GQF, .slots = 128, .slot_bits = 8, .k = 2},
+        {.kind = HSPZ_FILTER_GQF, .slots = 1 << 12, .slot_bits = 8, .k = 5},
     };
     static const uint64_t segments[] = {500, 2048, 4101};
     struct hspz_engine *engine = open_engine(MEMORY);
     uint64_t random = 12;
-    for (unsigned round = 0; round < (quick ? 6u : 36u); round++) {
+    for (unsigned round = 0; round < (quick ? 7u : 42u); round++) {
         const size_t len = 9000 + test_random(&random) % 3000;
         uint8_t *bases = random_sequence(&random, len);
-        struct pair pair = open_pair(engine, specs[round % 6]);
-        pair.filter[0]->segment = segments[round % 7 % 3];
+        struct pair pair = open_pair(engine, specs[round % 7]);
+        pair.filter[0]->segment = segments[round % 11 % 3];
         memset(bases + len / 3, 'N', len / 5);
         struct hspz_filter_call call = {
             .op = HSPZ_FILTER_INSERT, .sequence = bases, .sequence_len = len, .count = len - 10};
@@ -374,31 +454,84 @@ test_segments_of_a_sequence(void **state)
     hspz_cuda_engine.close(&engine);
 }
 
-/* That they are taken that way. */
+/* A sequence taken all that way; how many of its windows were. */
+static uint64_t
+insert_dealt(struct pair *pair, const uint8_t *bases, size_t len)
+{
+    const struct hspz_filter_spec *spec = &pair->plan.spec;
+    struct hspz_filter *f = pair->filter[0];
+    struct expected e = expect(bases, len, len, spec->k, spec->canonical);
+    uint64_t windows = 0, keys = 0;
+    const struct hspz_filter_call call = {
+        .op = HSPZ_FILTER_INSERT, .sequence = bases, .sequence_len = len, .count = len};
+    struct hspz_filter_call by_keys = {.op = HSPZ_FILTER_INSERT, .keys = e.keys, .count = e.count};
+    assert_int_equal(f->kind->insert_sequence(f, &call, &windows, &keys, NULL), HSPZ_OK);
+    assert_int_equal(hspz_cuda_feed_stop(f, NULL), HSPZ_OK);
+    if (windows == len) {
+        assert_int_equal(keys, e.count);
+        must_run(pair->ops[1], pair->filter[1], &by_keys);
+    } else {
+        assert_int_equal(windows, 0);
+        assert_int_equal(keys, 0);
+    }
+    check_images(pair);
+    free_expected(&e);
+    return windows;
+}
+
+/* Repeats: a k-mer that a bucket has no room for, others of its bucket and part after it, and what
+ * goes over into a filter so full that runs are long; then so many that there is no room. */
+static void
+test_what_goes_over_goes_in(void **state)
+{
+    const bool quick = *(const bool *)*state;
+    static const struct hspz_filter_spec specs[] = {
+        {.kind = HSPZ_FILTER_GQF, .slot_bits = 8, .k = 21, .canonical = true},
+        {.kind = HSPZ_FILTER_GQF, .slot_bits = 16, .value_bits = 3, .k = 32},
+        {.kind = HSPZ_FILTER_RSQF, .slot_bits = 8, .k = 31},
+    };
+    struct hspz_engine *engine = open_engine(MEMORY);
+    for (unsigned round = 0; round < (quick ? 1u : 3u); round++) {
+        struct hspz_filter_spec spec = specs[round];
+        spec.slots = UINT64_C(1) << (quick ? 15 : 18);
+        const size_t len = spec.slots / 10 * 4;
+        uint64_t random = 14 + round;
+        uint8_t *bases = malloc(len);
+        struct pair pair = open_pair(engine, spec);
+        pair.filter[0]->segment = 4101;
+        for (unsigned turn = 0; turn < 2; turn++) {
+            for (size_t i = 0; i < len; i++) {
+                bases[i] = (uint8_t) "ACGT"[test_random(&random) >> 20 & 3];
+            }
+            memset(bases + len / 9, 'A', len / 9);
+            for (size_t i = len / 3; i < len / 3 + len / 20; i++) {
+                bases[i] = (uint8_t) "AC"[i % 2];
+            }
+            assert_int_equal(insert_dealt(&pair, bases, len), len);
+        }
+        memset(bases, 'A', len);
+        assert_int_equal(insert_dealt(&pair, bases, len), 0);
+        memset(bases, 'N', len);
+        assert_int_equal(insert_dealt(&pair, bases, len), len);
+        free(bases);
+        close_pair(&pair);
+    }
+    hspz_cuda_engine.close(&engine);
+}
+
 static void
 test_segments_are_all_of_a_sequence(void **state)
 {
     (void)state;
     struct hspz_engine *engine = open_engine(MEMORY);
-    uint64_t random = 13, windows = 0, keys = 0;
+    uint64_t random = 13;
     const size_t len = 12000;
     uint8_t *bases = random_sequence(&random, len);
-    const struct hspz_filter_spec spec = {
-        .kind = HSPZ_FILTER_GQF, .slots = 1 << 14, .k = 21, .canonical = true};
-    struct pair pair = open_pair(engine, spec);
-    struct expected e = expect(bases, len, len, spec.k, spec.canonical);
-    struct hspz_filter *f = pair.filter[0];
-    const struct hspz_filter_call call = {
-        .op = HSPZ_FILTER_INSERT, .sequence = bases, .sequence_len = len, .count = len};
-    f->segment = 1000;
-    assert_int_equal(f->kind->insert_sequence(f, &call, &windows, &keys, NULL), HSPZ_OK);
-    assert_int_equal(hspz_cuda_feed_stop(f, NULL), HSPZ_OK);
-    assert_int_equal(windows, len);
-    assert_int_equal(keys, e.count);
-    struct hspz_filter_call by_keys = {.op = HSPZ_FILTER_INSERT, .keys = e.keys, .count = e.count};
-    must_run(pair.ops[1], pair.filter[1], &by_keys);
-    check_images(&pair);
-    free_expected(&e);
+    struct pair pair = open_pair(
+        engine, (struct hspz_filter_spec){
+                    .kind = HSPZ_FILTER_GQF, .slots = 1 << 14, .k = 21, .canonical = true});
+    pair.filter[0]->segment = 1000;
+    assert_int_equal(insert_dealt(&pair, bases, len), len);
     free(bases);
     close_pair(&pair);
     hspz_cuda_engine.close(&engine);
@@ -450,6 +583,7 @@ main(int argc, char **argv)
         cmocka_unit_test_prestate(test_pieces_of_a_long_sequence, &quick),
         cmocka_unit_test_prestate(test_segments_of_a_sequence, &quick),
         cmocka_unit_test(test_segments_are_all_of_a_sequence),
+        cmocka_unit_test_prestate(test_what_goes_over_goes_in, &quick),
         cmocka_unit_test(test_a_full_filter_takes_the_first_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,25 +30,14 @@ hspz_cuda_kmer_tiles(uint64_t windows)
 cudaError_t hspz_cuda_launch_kmer_starts(const struct hspz_cuda_kmers *kmers, uint64_t *starts,
                                          cudaStream_t stream);
 
-/* Where keys go. */
+/* Where keys go, in order, and where the window of each begins; `from` may be NULL. */
 struct hspz_cuda_kmer_keys {
     uint64_t *keys;
-    /* Keys in order, and where the window of each begins; or, NULL, as they come, and then *count,
-     * which was 0, becomes how many there are. */
     const uint64_t *starts;
     uint32_t *from;
-    uint32_t *count;
-    /* Items of a quotient filter in place of keys (engine/cuda/kernels/quotient.h), if
-     * fingerprint_bits is not 0. */
-    uint64_t salt;
-    unsigned fingerprint_bits, value_bits;
 };
 cudaError_t hspz_cuda_launch_kmer_keys(const struct hspz_cuda_kmers *kmers,
                                        const struct hspz_cuda_kmer_keys *out, cudaStream_t stream);
-/* keys[*count .. room) become `value`. */
-cudaError_t hspz_cuda_launch_kmer_fill(uint64_t *keys, const uint32_t *count, uint64_t room,
-                                       uint64_t value, cudaStream_t stream);
-
 /* Answers of keys to their windows, in arrays that are zero; both of each may be NULL. */
 struct hspz_cuda_kmer_answers {
     const uint32_t *from;

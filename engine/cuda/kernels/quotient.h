@@ -9,11 +9,12 @@
  * quotients: `measure` finds what each tile's runs come to, a scan where they begin, `write` puts
  * them there. No item and no tile waits for another.
  *
- * Of most inserts and deletes, items need be in the order of their parts only, which are larger
- * than tiles: `parts` does the rest in one pass. */
+ * Items of most inserts and deletes are not sorted but dealt, in no order, to parts of the
+ * quotients, which are larger than tiles: `parts` does the rest in one pass. */
 #pragma once
 
 #include "engine/cuda/kernels/filter_launch.h"
+#include "engine/cuda/kernels/kmer.h"
 #include "engine/filter.h"
 #include "engine/filter_hash.h"
 
@@ -70,10 +71,6 @@ struct hspz_cuda_quotient_items {
     const uint64_t *values;  /* of insert_if_absent, by index; may be NULL */
     uint64_t count;          /* up to HSPZ_CUDA_QUOTIENT_ITEMS_MAX */
     const uint32_t *counted; /* how many there are really, at most `count`; NULL: as many */
-    /* Of `parts`: keys come in so many segments, each in order, from segment_items to
-     * segment_items; 0: in one. */
-    unsigned segments;
-    uint64_t segment_items;
 };
 
 /* Where runs that would begin at e end when they are laid out: at max(e + length, least). */
@@ -88,8 +85,10 @@ struct hspz_cuda_quotient_tally {
     unsigned long long gone_sums[2], come_sums[2]; /* their counts */
     unsigned long long yes_count;
     unsigned fits;    /* else nothing is written */
-    unsigned crowded; /* a part has more than it can take */
+    unsigned crowded; /* a part comes to more than it can say */
     unsigned twins;   /* of HSPZ_CUDA_QUOTIENT_SAMPLE keys, those met before */
+    unsigned dealt;   /* items, with those that went over */
+    unsigned over;    /* of them, those that rooms had no place for */
 };
 
 /* Keys to items, not sorted yet: fingerprints, with values (NULL: 0) below them if `with_values`;
@@ -155,16 +154,56 @@ cudaError_t hspz_cuda_launch_quotient_write(const struct hspz_cuda_quotient *old
 cudaError_t hspz_cuda_launch_quotient_sample(const uint64_t *keys, uint64_t count,
                                              struct hspz_cuda_quotient_tally *tally,
                                              cudaStream_t stream);
-/* An insert or a delete of items in the order of their parts, which have neither counts nor
- * indices, into `made`, as `write` does it; symbols have up to 16 bits. bounds: of each segment the
- * first item of each part, counted from the segment's first one, and behind them its number. words:
- * a part, and one behind; zero. The tally's used, end, gone, come and yes_count, which were 0, are
- * good unless it is crowded; `fits` is not told, and only what fits was written. */
+#define HSPZ_CUDA_QUOTIENT_PILES 1024u /* most that a thread block deals to */
+
+/* Items on their way to the parts of a change. A segment of keys is dealt to buckets, each for so
+ * many neighbouring parts, and a bucket to its parts, of which each gets the low bits of its items.
+ * What finds no place goes over, whole. Counts go on where a room is full. */
+struct hspz_cuda_quotient_rooms {
+    void *buckets;           /* u32, or u64 of wide ones, from bucket_room to bucket_room */
+    uint32_t *bucket_counts; /* zero before each segment */
+    uint32_t *parts;         /* from part_room to part_room */
+    uint32_t *part_counts;   /* zero before the first segment */
+    uint64_t *over;
+    uint32_t bucket_room, part_room,
+        over_room;        /* a part's: HSPZ_CUDA_QUOTIENT_PART_ITEMS at most */
+    unsigned item_bits;   /* of an item, below its part; up to 32 */
+    unsigned part_bits;   /* below its bucket, that say its part */
+    unsigned bucket_bits; /* up to HSPZ_CUDA_QUOTIENT_PILES buckets; so of parts */
+};
+static inline HSPZ_HOST_DEVICE bool
+hspz_cuda_quotient_rooms_wide(const struct hspz_cuda_quotient_rooms *rooms)
+{
+    return rooms->item_bits + rooms->part_bits > 32;
+}
+/* A segment's keys, with values (NULL: 0) where value_bits is not 0, to buckets; adds to the
+ * tally's dealt and over. */
+cudaError_t hspz_cuda_launch_quotient_deal_keys(const struct hspz_cuda_quotient *q,
+                                                const uint64_t *keys, const uint64_t *values,
+                                                uint64_t count, unsigned value_bits,
+                                                const struct hspz_cuda_quotient_rooms *rooms,
+                                                struct hspz_cuda_quotient_tally *tally,
+                                                cudaStream_t stream);
+/* The same of the windows that are k-mers, with value 0. */
+cudaError_t hspz_cuda_launch_quotient_deal_kmers(const struct hspz_cuda_quotient *q,
+                                                 const struct hspz_cuda_kmers *kmers,
+                                                 const struct hspz_cuda_quotient_rooms *rooms,
+                                                 struct hspz_cuda_quotient_tally *tally,
+                                                 cudaStream_t stream);
+/* Buckets, in which `count` items were dealt, to parts; adds to the tally's over. */
+cudaError_t hspz_cuda_launch_quotient_deal_buckets(const struct hspz_cuda_quotient_rooms *rooms,
+                                                   uint64_t count,
+                                                   struct hspz_cuda_quotient_tally *tally,
+                                                   cudaStream_t stream);
+/* An insert or a delete of what the parts have into `made`, as `write` does it; symbols have up to
+ * 16 bits. words: a part, and one behind; zero. The tally's used, end, gone, come and yes_count,
+ * which were 0, are good unless it is crowded; `fits` is not told, and only what fits was written.
+ */
 cudaError_t hspz_cuda_launch_quotient_parts(const struct hspz_cuda_quotient *old,
                                             const struct hspz_cuda_quotient *made,
-                                            const struct hspz_cuda_quotient_items *items,
-                                            const uint64_t *bounds, uint64_t *words,
-                                            struct hspz_cuda_quotient_tally *tally,
+                                            enum hspz_filter_op op,
+                                            const struct hspz_cuda_quotient_rooms *rooms,
+                                            uint64_t *words, struct hspz_cuda_quotient_tally *tally,
                                             cudaStream_t stream);
 
 #define HSPZ_CUDA_QUOTIENT_REGION 128u   /* slots of a lock */
@@ -187,6 +226,7 @@ hspz_cuda_quotient_locks(uint64_t quotients)
  * added to *refused. What comes is added to point->counts. */
 struct hspz_cuda_quotient_insert {
     const uint64_t *keys, *values, *counts; /* the latter two may be NULL */
+    const uint64_t *items; /* sorted items in place of all that; equal ones are the first one's */
     uint64_t count;
     uint32_t tries;
     uint64_t *left;

@@ -1,5 +1,5 @@
-/* New slots from old ones and items in the order of their parts, in one pass: a part of the
- * quotients a thread block.
+/* New slots from old ones and items dealt to parts of the quotients (quotient_deal.cu), in one
+ * pass: a part a thread block.
  *
  *   order      items are counted by quotient, and put beside each other; then those of each
  *              quotient are sorted
@@ -160,16 +160,13 @@ write_thread(const struct change<S> &c, const struct thread_runs &mine, uint64_t
 
 /* ---- kernel ---- */
 
-/* Takes the next part; how many items it has, of which there may be none. */
+/* Takes the next part. */
 template <typename S>
 static __device__ void
-open_part(struct change<S> &c, const struct part_items &items, unsigned long long *next,
-          struct hspz_cuda_quotient_tally *tally, struct part_shared<S> &t)
+open_part(struct change<S> &c, unsigned long long *next, struct part_shared<S> &t)
 {
-    uint64_t mine = 0;
     if (threadIdx.x == 0) {
         t.part = atomicAdd(next, 1ull);
-        t.items = 0;
     }
     for (unsigned i = threadIdx.x; i < PART / 2; i += THREADS) {
         t.places[i] = 0;
@@ -185,29 +182,55 @@ open_part(struct change<S> &c, const struct part_items &items, unsigned long lon
     }
     __syncthreads();
     c.base = t.part * PART;
-    for (unsigned s = threadIdx.x; s < items.segments; s += THREADS) {
-        const uint64_t *const bounds = items.bounds + s * (items.parts + 1) + t.part;
-        mine += bounds[1] - bounds[0];
+}
+
+/* The part's items, counted by quotient; ranks: where they are among those. */
+template <typename S>
+static __device__ __forceinline__ void
+count_items(const struct change<S> &c, const uint32_t *items, uint32_t count,
+            uint16_t (&ranks)[ITEMS_PER_THREAD], struct part_shared<S> &t)
+{
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+    for (unsigned i = 0; i < ITEMS_PER_THREAD; i++) {
+        const uint32_t at = i * THREADS + threadIdx.x;
+        if (at < count) {
+            ranks[i] = (uint16_t)take_rank<S>(quotient_in_part(items[at], c.bits), t);
+        }
     }
-    if (mine > 0) { /* a part has fewer than 2^31 */
-        atomicAdd(&t.items, (uint32_t)mine);
-    }
-    __syncthreads();
-    if (t.items > MOST) {
-        tally->crowded = 1;
+}
+
+/* Their symbols to where those of each quotient end. */
+template <typename S>
+static __device__ __forceinline__ void
+put_symbols(const struct change<S> &c, const uint32_t *items, uint32_t count,
+            const uint16_t (&ranks)[ITEMS_PER_THREAD], struct part_shared<S> &t)
+{
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+    for (unsigned i = 0; i < ITEMS_PER_THREAD; i++) {
+        const uint32_t at = i * THREADS + threadIdx.x;
+        if (at < count) {
+            const uint32_t item = items[at];
+            const uint32_t end = items_upto(t, quotient_in_part(item, c.bits));
+            t.symbols[end - 1 - ranks[i]] = (S)(item & (uint32_t)quotient_low(c.bits));
+        }
     }
 }
 
 /* All up to the lengths. */
 template <typename S>
 static __device__ void
-order_part(const struct change<S> &c, const struct part_items &items, struct thread_runs &mine,
-           struct part_shared<S> &t)
+order_part(const struct change<S> &c, const struct hspz_cuda_quotient_rooms &rooms,
+           struct thread_runs &mine, struct part_shared<S> &t)
 {
-    const bool any = t.items <= MOST;
-    if (any) {
-        for_items(items, t.part, [&](uint64_t key) { (void)take_place<S>(c, key, t); });
-    }
+    const uint32_t *const items = rooms.parts + t.part * rooms.part_room;
+    const uint32_t dealt = rooms.part_counts[t.part];
+    const uint32_t count = dealt < rooms.part_room ? dealt : rooms.part_room;
+    uint16_t ranks[ITEMS_PER_THREAD];
+    count_items<S>(c, items, count, ranks, t);
     mine = {threadIdx.x * PER_THREAD, 0, 0, 0};
     const uint64_t slot = c.base + mine.first;
     if (c.old.marks != NULL && slot < c.old.quotients) {
@@ -231,16 +254,12 @@ order_part(const struct change<S> &c, const struct part_items &items, struct thr
 #pragma unroll
 #endif
     for (unsigned i = 0; i < PER_THREAD / 2; i++) {
-        const uint32_t second = at + (counts[i] & UINT16_MAX);
-        t.places[mine.first / 2 + i] = at | second << 16;
-        at = second + (counts[i] >> 16);
+        const uint32_t first = at + (counts[i] & UINT16_MAX);
+        at = first + (counts[i] >> 16);
+        t.places[mine.first / 2 + i] = first | at << 16;
     }
     __syncthreads();
-    if (any) {
-        for_items(items, t.part, [&](uint64_t key) {
-            t.symbols[take_place<S>(c, key, t)] = (S)(key & quotient_low(c.bits));
-        });
-    }
+    put_symbols<S>(c, items, count, ranks, t);
     if (all >> 16 != 0) {
         find_old_runs<S>(c, all >> 16, t);
     }
@@ -251,7 +270,8 @@ template <typename S, bool INSERT>
 static __global__ void
 __launch_bounds__(THREADS, 2)
     merge_parts(struct hspz_cuda_quotient old, struct hspz_cuda_quotient made,
-                struct part_items items, uint64_t *words, struct hspz_cuda_quotient_tally *tally)
+                struct hspz_cuda_quotient_rooms rooms, uint64_t *words,
+                struct hspz_cuda_quotient_tally *tally)
 {
     __shared__ struct part_shared<S> t;
     struct change<S> c = {
@@ -262,12 +282,13 @@ __launch_bounds__(THREADS, 2)
     if (INSERT) {
         c.bits += made.value_bits;
     }
-    open_part<S>(c, items, (unsigned long long *)words + items.parts, tally, t);
-    order_part<S>(c, items, mine, t);
+    const uint64_t parts = hspz_cuda_quotient_parts(made.quotients);
+    open_part<S>(c, (unsigned long long *)words + parts, t);
+    order_part<S>(c, rooms, mine, t);
     const struct state length = measure_thread<S, INSERT>(c, t, mine);
     const struct state upto = scan_threads(length, t.lengths, t.leasts, &all);
     if (threadIdx.x < 32) {
-        place_part<S>(c, all, words, items.parts, tally, t);
+        place_part<S>(c, all, words, parts, tally, t);
     }
     __syncthreads();
     unsigned long long *const sums[SUMS] = {
@@ -297,39 +318,29 @@ __launch_bounds__(THREADS, 2)
 template <typename S>
 static void
 merge(const struct hspz_cuda_quotient *old, const struct hspz_cuda_quotient *made,
-      const struct hspz_cuda_quotient_items *items, const uint64_t *bounds, uint64_t *words,
+      enum hspz_filter_op op, const struct hspz_cuda_quotient_rooms *rooms, uint64_t *words,
       struct hspz_cuda_quotient_tally *tally, cudaStream_t stream)
 {
-    struct part_items all = {(const uint64_t *)items->keys,
-                             bounds,
-                             items->segment_items,
-                             hspz_cuda_quotient_parts(made->quotients),
-                             items->segments > 0 ? items->segments : 1,
-                             THREADS};
-    while (all.lanes > 32 && THREADS / all.lanes < all.segments) {
-        all.lanes /= 2;
-    }
-    const auto kernel =
-        items->op == HSPZ_FILTER_INSERT ? merge_parts<S, true> : merge_parts<S, false>;
-    kernel<<<(unsigned)all.parts, THREADS, 0, stream>>>(*old, *made, all, words, tally);
+    const uint64_t parts = hspz_cuda_quotient_parts(made->quotients);
+    const auto kernel = op == HSPZ_FILTER_INSERT ? merge_parts<S, true> : merge_parts<S, false>;
+    kernel<<<(unsigned)parts, THREADS, 0, stream>>>(*old, *made, *rooms, words, tally);
 }
 
 extern "C" cudaError_t
 hspz_cuda_launch_quotient_parts(const struct hspz_cuda_quotient *old,
-                                const struct hspz_cuda_quotient *made,
-                                const struct hspz_cuda_quotient_items *items,
-                                const uint64_t *bounds, uint64_t *words,
+                                const struct hspz_cuda_quotient *made, enum hspz_filter_op op,
+                                const struct hspz_cuda_quotient_rooms *rooms, uint64_t *words,
                                 struct hspz_cuda_quotient_tally *tally, cudaStream_t stream)
 {
-    if (items->wide || (items->op != HSPZ_FILTER_INSERT && items->op != HSPZ_FILTER_DELETE)) {
+    if ((op != HSPZ_FILTER_INSERT && op != HSPZ_FILTER_DELETE) || rooms->part_room > MOST) {
         return cudaErrorInvalidValue;
     }
     switch (made->slot_bits) {
     case 8:
-        merge<uint8_t>(old, made, items, bounds, words, tally, stream);
+        merge<uint8_t>(old, made, op, rooms, words, tally, stream);
         break;
     case 16:
-        merge<uint16_t>(old, made, items, bounds, words, tally, stream);
+        merge<uint16_t>(old, made, op, rooms, words, tally, stream);
         break;
     default:
         return cudaErrorInvalidValue;

@@ -10,6 +10,7 @@
 #define PART HSPZ_CUDA_QUOTIENT_PART
 #define MOST HSPZ_CUDA_QUOTIENT_PART_ITEMS
 #define PER_THREAD (PART / THREADS)
+#define ITEMS_PER_THREAD (MOST / THREADS)
 #define PART_WORDS (PART / 32) /* of bits, of 32 */
 #define END_WORDS (2 * PART_WORDS)
 #define SUMS 7u
@@ -21,7 +22,7 @@ static_assert(PER_THREAD == 8, "a thread's quotients are a byte");
 static_assert(MOST < UINT16_MAX, "places of items are half a word");
 
 template <typename S> struct part_shared {
-    /* Of each quotient, two a word: how many items; where they begin; and then, where they end. */
+    /* Of each quotient, two a word: how many items; and then, where they end. */
     alignas(16) uint32_t places[PART / 2];
     uint32_t ends[PART + 1]; /* behind each old run; [0]: where the first may begin */
     S symbols[MOST];
@@ -30,7 +31,6 @@ template <typename S> struct part_shared {
     uint64_t lengths[WARPS], leasts[WARPS]; /* of the warps */
     unsigned long long sums[SUMS];          /* come, gone, yes */
     uint64_t part, before, end;
-    uint32_t items; /* of the part; 0 when they are too many */
 };
 
 /* ---- sums ---- */
@@ -82,14 +82,6 @@ add_warp(uint64_t mine, unsigned long long *sum)
 
 /* ---- items ---- */
 
-/* Where items are: in segments, each in the order of parts. */
-struct part_items {
-    const uint64_t *keys, *bounds;
-    uint64_t segment_items, parts;
-    unsigned segments;
-    unsigned lanes; /* threads that read one segment */
-};
-
 /* A change as one thread block has it. */
 template <typename S> struct change {
     struct hspz_cuda_quotient old, made;
@@ -97,35 +89,34 @@ template <typename S> struct change {
     uint64_t base;
 };
 
-/* Of part `part`, for each item what `take` does. */
-template <typename TAKE>
-static __device__ __forceinline__ void
-for_items(const struct part_items &items, uint64_t part, TAKE take)
+static __device__ __forceinline__ uint32_t
+quotient_in_part(uint32_t item, unsigned bits)
 {
-    for (unsigned s = threadIdx.x / items.lanes; s < items.segments; s += THREADS / items.lanes) {
-        const uint64_t *const keys = items.keys + s * items.segment_items;
-        const uint64_t *const bounds = items.bounds + s * (items.parts + 1) + part;
-        for (uint64_t i = bounds[0] + threadIdx.x % items.lanes; i < bounds[1]; i += items.lanes) {
-            take(keys[i]);
-        }
-    }
+    return item >> bits & (PART - 1);
 }
 
+/* Counts an item; how many of its quotient were before. */
 template <typename S>
 static __device__ __forceinline__ uint32_t
-take_place(const struct change<S> &c, uint64_t key, struct part_shared<S> &t)
+take_rank(uint32_t quotient, struct part_shared<S> &t)
 {
-    const uint32_t quotient = (uint32_t)(key >> c.bits) % PART;
     const unsigned half = quotient % 2 * 16;
     return atomicAdd(&t.places[quotient / 2], 1u << half) >> half & UINT16_MAX;
 }
 
-/* Where the items of a quotient begin, once all have their place. */
+/* Where the items of a quotient end, and where they begin, once all are counted. */
+template <typename S>
+static __device__ __forceinline__ uint32_t
+items_upto(const struct part_shared<S> &t, unsigned quotient)
+{
+    return t.places[quotient / 2] >> quotient % 2 * 16 & UINT16_MAX;
+}
+
 template <typename S>
 static __device__ __forceinline__ uint32_t
 items_before(const struct part_shared<S> &t, unsigned quotient)
 {
-    return quotient == 0 ? 0 : t.places[(quotient - 1) / 2] >> (quotient - 1) % 2 * 16 & UINT16_MAX;
+    return quotient == 0 ? 0 : items_upto(t, quotient - 1);
 }
 
 /* Brings the smallest ones to the front, all that are equal; how many. */

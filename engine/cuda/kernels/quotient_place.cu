@@ -1,4 +1,5 @@
 /* Keys that go in by themselves, a thread a key, and those that are left. */
+#include "engine/cuda/kernels/quotient_merge.cuh"
 #include "engine/cuda/kernels/quotient_point.cuh"
 
 #define THREADS 128u
@@ -23,6 +24,27 @@ sum_changes(struct quotient_change &change)
     change.total_high += change.total < high;
 }
 
+/* Key i, or all items that are equal to item i, by the first of them; how often in *times. */
+template <typename S>
+static __device__ __forceinline__ bool
+place_point(const struct hspz_cuda_quotient_point &point,
+            const struct hspz_cuda_quotient_insert &insert, uint64_t i, uint64_t *times,
+            struct quotient_change &change)
+{
+    if (insert.items == NULL) {
+        const uint64_t value = insert.values != NULL ? insert.values[i] : 0;
+        *times = point.q.set || insert.counts == NULL ? 1 : insert.counts[i];
+        return quotient_try_insert<S>(point, insert.keys[i], value, *times, insert.tries, change);
+    }
+    const uint64_t item = insert.items[i];
+    const unsigned bits = point.q.remainder_bits + point.q.value_bits;
+    *times = i > 0 && insert.items[i - 1] == item
+                 ? 0
+                 : quotient_upper(insert.items, i, insert.count) - i;
+    return quotient_try_place<S>(point, item >> bits, (S)(item & quotient_low(bits)), *times,
+                                 insert.tries, change);
+}
+
 template <typename S>
 static __global__ void
 __launch_bounds__(THREADS, RESIDENT)
@@ -32,9 +54,8 @@ __launch_bounds__(THREADS, RESIDENT)
     struct quotient_change change = {0, 0, 0, 0};
     bool placed = true;
     if (i < insert.count) {
-        const uint64_t times = point.q.set || insert.counts == NULL ? 1 : insert.counts[i];
-        const uint64_t value = insert.values != NULL ? insert.values[i] : 0;
-        placed = quotient_try_insert<S>(point, insert.keys[i], value, times, insert.tries, change);
+        uint64_t times = 0;
+        placed = place_point<S>(point, insert, i, &times, change);
         insert.left[i] = placed ? 0 : times;
     }
     if (!placed) {

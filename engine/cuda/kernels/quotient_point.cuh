@@ -81,14 +81,10 @@ quotient_fetch(const struct hspz_cuda_quotient &q, uint64_t quotient)
 /* Gives up when locks were not free in so many tries (0: never). */
 template <typename S>
 static __device__ __forceinline__ bool
-quotient_try_insert(const struct hspz_cuda_quotient_point &point, uint64_t key, uint64_t value,
-                    uint64_t count, uint32_t tries, struct quotient_change &change)
+quotient_try_place(const struct hspz_cuda_quotient_point &point, uint64_t quotient, S symbol,
+                   uint64_t count, uint32_t tries, struct quotient_change &change)
 {
     const struct hspz_cuda_quotient &q = point.q;
-    const uint64_t fingerprint = quotient_fingerprint(q, key);
-    const uint64_t quotient = fingerprint >> q.remainder_bits;
-    const uint64_t remainder = fingerprint & quotient_low(q.remainder_bits);
-    const S symbol = (S)(remainder << q.value_bits | (value & quotient_low(q.value_bits)));
     const uint64_t region = quotient / HSPZ_CUDA_QUOTIENT_REGION;
     struct quotient_placed placed = {true, 0, 0, 0};
     if (count == 0) {
@@ -113,6 +109,19 @@ quotient_try_insert(const struct hspz_cuda_quotient_point &point, uint64_t key, 
     change.total += more;
     change.total_high += change.total < more;
     return true;
+}
+
+template <typename S>
+static __device__ __forceinline__ bool
+quotient_try_insert(const struct hspz_cuda_quotient_point &point, uint64_t key, uint64_t value,
+                    uint64_t count, uint32_t tries, struct quotient_change &change)
+{
+    const struct hspz_cuda_quotient &q = point.q;
+    const uint64_t fingerprint = quotient_fingerprint(q, key);
+    const uint64_t remainder = fingerprint & quotient_low(q.remainder_bits);
+    const S symbol = (S)(remainder << q.value_bits | (value & quotient_low(q.value_bits)));
+    return quotient_try_place<S>(point, fingerprint >> q.remainder_bits, symbol, count, tries,
+                                 change);
 }
 
 /* False: refused. */

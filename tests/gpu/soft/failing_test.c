@@ -4,6 +4,7 @@
  *   soft_cuda_failing_test [KIND]     a minute or two for all kinds */
 #include "engine/cuda/filter_p.h"
 #include "engine/engine.h"
+#include "engine/filter_hash.h"
 #include "tests/gpu/soft/runtime.h"
 #include "tests/support/failing_malloc.h"
 #include "tests/support/test.h"
@@ -246,6 +247,37 @@ insert_sorted(struct scene *s, struct hspz_error *err)
     return run_there(s, HSPZ_CUDA_FILTER_BULK, KEPT - SOME / 2, err);
 }
 
+/* Keys of one quotient, more than its part has room for, and in a longer run than points go into.
+ */
+#define NEIGHBOURS 3000u
+
+static enum hspz_status
+run_neighbours(struct scene *s, enum hspz_filter_op op, struct hspz_error *err)
+{
+    static uint64_t near[NEIGHBOURS];
+    for (uint64_t i = 0; i < NEIGHBOURS; i++) {
+        near[i] = hspz_filter_unmix(UINT64_C(77) << 50 | i << 36) ^ hspz_filter_salt(s->spec.seed);
+    }
+    struct hspz_filter_call with = {.op = op, .keys = near, .count = NEIGHBOURS};
+    const enum hspz_status status = s->ops->run(s->filter, &with, err);
+    if (status == HSPZ_OK) {
+        assert_int_equal(with.yes_count, NEIGHBOURS);
+    }
+    return status;
+}
+
+static enum hspz_status
+insert_neighbours(struct scene *s, struct hspz_error *err)
+{
+    return run_neighbours(s, HSPZ_FILTER_INSERT, err);
+}
+
+static enum hspz_status
+query_neighbours(struct scene *s, struct hspz_error *err)
+{
+    return run_neighbours(s, HSPZ_FILTER_QUERY, err);
+}
+
 static enum hspz_status
 query_all(struct scene *s, struct hspz_error *err)
 {
@@ -277,21 +309,28 @@ clear(struct scene *s, struct hspz_error *err)
     return hspz_cuda_filter_clear(s->filter, NULL, err);
 }
 
-static enum hspz_status (*const steps[])(struct scene *, struct hspz_error *) = {
+typedef enum hspz_status (*step_fn)(struct scene *, struct hspz_error *);
+
+static const step_fn all_steps[] = {
     open_engine,  create, view,   insert_sequence, query_sequence, insert,        insert_if_absent,
     query,        count,  delete, decrement,       stats,          save,          load,
     query_loaded, copy,   merge,  enumerate,       grow,           insert_points, insert_sorted,
     query_all,    clear};
-#define STEPS (sizeof(steps) / sizeof(steps[0]))
+#define STEPS (sizeof(all_steps) / sizeof(all_steps[0]))
 
-/* All of it, while call or allocation `at` fails; what fails is done again. `usual`: what each step
+static const step_fn over_steps[] = {open_engine,       create, insert,
+                                     insert_neighbours, query,  query_neighbours};
+#define OVER_STEPS (sizeof(over_steps) / sizeof(over_steps[0]))
+
+/* All steps, while call or allocation `at` fails; what fails is done again. `usual`: what each step
  * comes to when nothing fails (at 0). */
 static void
-run_steps(const struct hspz_filter_spec *spec, enum hspz_status usual[STEPS], long at, bool *failed)
+run_steps(const struct hspz_filter_spec *spec, const step_fn *steps, size_t count,
+          enum hspz_status usual[STEPS], long at, bool *failed)
 {
     struct scene s = {.spec = *spec, .ops = hspz_cuda_filter(spec->kind)};
     *failed = false;
-    for (size_t i = 0; i < STEPS; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct hspz_error err = {0};
         enum hspz_status status = steps[i](&s, &err);
         if (at == 0) {
@@ -323,6 +362,32 @@ run_steps(const struct hspz_filter_spec *spec, enum hspz_status usual[STEPS], lo
 }
 
 static void
+fail_each(struct hspz_filter_spec spec, const step_fn *steps, size_t count)
+{
+    enum hspz_status usual[STEPS];
+    bool failed;
+    spec.k = 32; /* as which any key will do */
+    long calls = 0, allocations = 0, said = 0;
+    run_steps(&spec, steps, count, usual, 0, &failed);
+    for (bool more = true; more;) {
+        soft_fail_arm(++calls);
+        run_steps(&spec, steps, count, usual, calls, &failed);
+        more = soft_fail_disarm();
+        said += failed;
+    }
+    for (bool more = true; more;) {
+        failing_malloc_arm(++allocations);
+        run_steps(&spec, steps, count, usual, allocations, &failed);
+        more = failing_malloc_disarm();
+        said += failed;
+    }
+    printf("%s: %ld calls and %ld allocations failed, %ld errors\n",
+           hspz_filter_kind_name(spec.kind), calls - 1, allocations - 1, said);
+    fflush(stdout);
+    assert_true(calls > 50 && allocations > 20 && said > 50);
+}
+
+static void
 test_a_call_that_fails_loses_nothing(void **state)
 {
     const char *only = *state;
@@ -336,31 +401,21 @@ test_a_call_that_fails_loses_nothing(void **state)
         {.kind = HSPZ_FILTER_RSQF, .slots = 512},
         {.kind = HSPZ_FILTER_COUNTER, .slots = 1}};
     for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
-        struct hspz_filter_spec spec = specs[i];
-        enum hspz_status usual[STEPS];
-        bool failed;
-        if (only != NULL && strcmp(only, hspz_filter_kind_name(specs[i].kind)) != 0) {
-            continue;
+        if (only == NULL || strcmp(only, hspz_filter_kind_name(specs[i].kind)) == 0) {
+            fail_each(specs[i], all_steps, STEPS);
         }
-        spec.k = 32; /* as which any key will do */
-        long calls = 0, allocations = 0, said = 0;
-        run_steps(&spec, usual, 0, &failed);
-        for (bool more = true; more;) {
-            soft_fail_arm(++calls);
-            run_steps(&spec, usual, calls, &failed);
-            more = soft_fail_disarm();
-            said += failed;
-        }
-        for (bool more = true; more;) {
-            failing_malloc_arm(++allocations);
-            run_steps(&spec, usual, allocations, &failed);
-            more = failing_malloc_disarm();
-            said += failed;
-        }
-        printf("%s: %ld calls and %ld allocations failed, %ld errors\n",
-               hspz_filter_kind_name(specs[i].kind), calls - 1, allocations - 1, said);
-        fflush(stdout);
-        assert_true(calls > 50 && allocations > 20 && said > 50);
+    }
+}
+
+/* A part has no room for all keys of an insert, and the slots none for those by themselves. */
+static void
+test_what_goes_over_is_not_lost(void **state)
+{
+    const char *only = *state;
+    if (only == NULL || strcmp(only, "gqf") == 0) {
+        fail_each(
+            (struct hspz_filter_spec){.kind = HSPZ_FILTER_GQF, .slots = 16384, .slot_bits = 16},
+            over_steps, OVER_STEPS);
     }
 }
 
@@ -371,6 +426,7 @@ main(int argc, char **argv)
         keys[i] = i * UINT64_C(0x9e3779b97f4a7c15);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(test_a_call_that_fails_loses_nothing, argc > 1 ? argv[1] : NULL)};
+        cmocka_unit_test_prestate(test_a_call_that_fails_loses_nothing, argc > 1 ? argv[1] : NULL),
+        cmocka_unit_test_prestate(test_what_goes_over_is_not_lost, argc > 1 ? argv[1] : NULL)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
