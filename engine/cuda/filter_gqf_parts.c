@@ -9,7 +9,7 @@
  * The old slots stay until all is in the new ones: what does not fit changes nothing. */
 #include "engine/cuda/filter_gqf.h"
 
-#define PART_ROOM_MORE 1024u /* beside twice as many items as a part gets of those spread well */
+#define PART_ROOM_MORE 64u /* beside twice as many items as a part gets of those spread well */
 #define BUCKET_ROOM_MORE 1024u
 #define OVER_SHARE 8u
 #define OVER_LEAST 4096u
@@ -139,21 +139,18 @@ hspz_gqf_parts_deal_keys(struct hspz_gqf_work *w, const struct hspz_cuda_filter_
 
 /* ---- what went over ---- */
 
-/* What points come to, on the device. */
+/* Items by themselves; what they come to. Waits. */
 static enum hspz_status
-place_over(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_items *items,
+place_over(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_items *items, uint32_t *locks,
            struct hspz_gqf_spill *out, struct hspz_error *err)
 {
-    struct hspz_cuda_quotient_point point = {.q = w->made, .counts = &w->spill->counts};
+    const struct hspz_cuda_quotient_point point = {
+        .q = w->made, .locks = locks, .counts = &w->spill->counts};
     const struct hspz_cuda_quotient_insert insert = {.items = items->keys,
                                                      .count = items->count,
                                                      .tries = HSPZ_GQF_POINT_TRIES,
                                                      .left = w->counts[0],
                                                      .refused = &w->spill->refused};
-    const enum hspz_status status = hspz_gqf_locks(w->f, w->stream, &point.locks, err);
-    if (status != HSPZ_OK) {
-        return status;
-    }
     cudaError_t error = hspz_cuda_launch_quotient_points(&point, &insert, w->stream);
     if (error == cudaSuccess) {
         error = cudaMemcpyAsync(out, w->spill, sizeof(*out), cudaMemcpyDeviceToHost, w->stream);
@@ -205,21 +202,26 @@ merge_left(struct hspz_gqf_work *w, const struct hspz_cuda_quotient_items *items
     return status;
 }
 
-/* Into the new slots, beside what the parts had. */
+/* Into the new slots, beside what the parts had; if there is memory for locks. */
 static enum hspz_status
 insert_over(struct hspz_gqf_work *w, struct hspz_cuda_quotient_tally *tally, struct hspz_error *err)
 {
     struct hspz_gqf_spill spill;
-    uint32_t *const indices[2] = {NULL, NULL};
+    uint32_t *locks, *const indices[2] = {NULL, NULL};
     unsigned now = 0;
+    enum hspz_status status = hspz_gqf_locks(w->f, w->stream, &locks, err);
+    tally->fits = false;
+    if (status != HSPZ_OK) {
+        return status == HSPZ_E_OUT_OF_MEMORY ? HSPZ_OK : status;
+    }
     cudaError_t error = hspz_cuda_launch_quotient_sort(
         w->keys, indices, &now, tally->over, 0, w->made.fingerprint_bits + w->made.value_bits,
         false, w->temp, w->temp_bytes, w->stream);
     const struct hspz_cuda_quotient_items items = {
         .op = HSPZ_FILTER_INSERT, .keys = w->keys[now], .count = tally->over};
-    enum hspz_status status = hspz_gqf_check(w, error, err);
+    status = hspz_gqf_check(w, error, err);
     if (status == HSPZ_OK) {
-        status = place_over(w, &items, &spill, err);
+        status = place_over(w, &items, locks, &spill, err);
     }
     if (status != HSPZ_OK) {
         return status;

@@ -196,9 +196,9 @@ cudaError_t hspz_cuda_launch_quotient_deal_buckets(const struct hspz_cuda_quotie
                                                    struct hspz_cuda_quotient_tally *tally,
                                                    cudaStream_t stream);
 /* An insert or a delete of what the parts have into `made`, as `write` does it; symbols have up to
- * 16 bits. words: a part, and one behind; zero. The tally's used, end, gone, come and yes_count,
- * which were 0, are good unless it is crowded; `fits` is not told, and only what fits was written.
- */
+ * 16 bits. Of an insert, what is too many of one quotient goes over, too. words: a part, and one
+ * behind; zero. The tally's used, end, gone, come and yes_count, which were 0, are good unless it
+ * is crowded; `fits` is not told, and only what fits was written. */
 cudaError_t hspz_cuda_launch_quotient_parts(const struct hspz_cuda_quotient *old,
                                             const struct hspz_cuda_quotient *made,
                                             enum hspz_filter_op op,
@@ -206,8 +206,8 @@ cudaError_t hspz_cuda_launch_quotient_parts(const struct hspz_cuda_quotient *old
                                             uint64_t *words, struct hspz_cuda_quotient_tally *tally,
                                             cudaStream_t stream);
 
-#define HSPZ_CUDA_QUOTIENT_REGION 128u   /* slots of a lock */
-#define HSPZ_CUDA_QUOTIENT_LOCKS_MOST 9u /* of an insert */
+#define HSPZ_CUDA_QUOTIENT_REGION 128u    /* slots of a lock */
+#define HSPZ_CUDA_QUOTIENT_LOCKS_MOST 27u /* of an insert */
 
 /* For threads that insert by themselves (engine/cuda/kernels/quotient_point.cuh). */
 struct hspz_cuda_quotient_point {

@@ -2,6 +2,7 @@
  * of them a thread block.
  *
  *   rank     items are made, counted by pile, and each is told how many of its pile were before
+ *   aside    where a pile has so many that one item comes again and again, that one goes over
  *   room     a scan for where each pile begins in the tile; then each pile takes room of all tiles'
  *            with one atomic add, and room for what that does not hold where such things go
  *   put      items beside those of their pile, in shared memory
@@ -20,9 +21,13 @@
 #define NO_PLACE UINT32_MAX
 
 static_assert(TILE <= 1u << RANK_BITS, "a rank");
+static_assert(HSPZ_CUDA_QUOTIENT_PILES <= TILE, "an item a pile");
+static_assert(EACH <= 32, "a bit an item");
 static_assert(HSPZ_CUDA_QUOTIENT_PILES < 1u << RANK_BITS, "a pile beside it");
 
 #define IS_OVER (1u << 31) /* of a place: among those that went over */
+#define ASIDE_TIMES 4u     /* as many in a pile as it gets of items spread well */
+#define ASIDE_MORE 64u     /* beside that */
 
 /* Where a tile's items go. */
 template <typename W> struct deal_to {
@@ -46,6 +51,13 @@ template <typename W> struct deal_shared {
     uint32_t starts[HSPZ_CUDA_QUOTIENT_PILES]; /* of piles in the tile; before that, counts */
     uint32_t to[HSPZ_CUDA_QUOTIENT_PILES];     /* in their rooms, or among those that went over */
     typename Scan::TempStorage scan;
+    uint32_t aside, aside_to;
+};
+
+/* What a thread has of a tile. */
+template <typename W> struct deal_mine {
+    W items[EACH];
+    uint32_t places[EACH]; /* rank and pile, or NO_PLACE */
 };
 
 /* ---- where items come from ---- */
@@ -99,6 +111,92 @@ template <typename W> struct from_bucket {
 
 /* ---- a tile ---- */
 
+/* An item of a pile, among those that went over. */
+template <typename W>
+static __device__ __forceinline__ void
+put_over(const struct deal_to<W> &to, uint32_t at, unsigned pile, W item)
+{
+    if (at < to.over_room) {
+        to.over[at] = (to.before * to.number + pile) << to.bits | (item & quotient_low(to.bits));
+    }
+}
+
+template <typename W>
+static __device__ __forceinline__ unsigned
+pile_at(const struct deal_mine<W> &mine, unsigned i)
+{
+    return mine.places[i] & ((1u << RANK_BITS) - 1);
+}
+
+/* Of piles that have too many, all that are equal to the one in the middle; others are ranked anew.
+ */
+template <typename W>
+static __device__ __forceinline__ void
+put_aside(const struct deal_to<W> &to, uint32_t most, struct deal_mine<W> &mine,
+          struct deal_shared<W> &t)
+{
+    uint32_t aside = 0;
+    for (unsigned p = threadIdx.x; p < to.number; p += THREADS) {
+        t.to[p] = 0;
+    }
+    if (threadIdx.x == 0) {
+        t.aside = 0;
+    }
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+    for (unsigned i = 0; i < EACH; i++) {
+        const unsigned pile = pile_at(mine, i);
+        if (mine.places[i] != NO_PLACE && t.starts[pile] > most &&
+            mine.places[i] >> RANK_BITS == t.starts[pile] / 2) {
+            t.items[pile] = mine.items[i];
+        }
+    }
+    __syncthreads();
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+    for (unsigned i = 0; i < EACH; i++) {
+        const unsigned pile = pile_at(mine, i);
+        if (mine.places[i] != NO_PLACE && t.starts[pile] > most) {
+            const bool equal = mine.items[i] == t.items[pile];
+            const uint32_t rank = atomicAdd(equal ? &t.aside : &t.to[pile], 1u);
+            mine.places[i] = rank << RANK_BITS | pile;
+            aside |= (uint32_t)equal << i;
+        }
+    }
+    __syncthreads();
+    for (unsigned p = threadIdx.x; p < to.number; p += THREADS) {
+        t.starts[p] = t.starts[p] > most ? t.to[p] : t.starts[p];
+    }
+    if (threadIdx.x == 0) {
+        t.aside_to = atomicAdd(&to.tally->over, t.aside);
+    }
+    __syncthreads();
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+    for (unsigned i = 0; i < EACH; i++) {
+        if ((aside >> i & 1) != 0) {
+            put_over<W>(to, t.aside_to + (mine.places[i] >> RANK_BITS), pile_at(mine, i),
+                        mine.items[i]);
+            mine.places[i] = NO_PLACE;
+        }
+    }
+}
+
+/* All threads of the block. */
+template <typename W>
+static __device__ __forceinline__ bool
+is_crowded(unsigned number, uint32_t most, const struct deal_shared<W> &t)
+{
+    bool crowded = false;
+    for (unsigned p = threadIdx.x; p < number; p += THREADS) {
+        crowded = crowded || t.starts[p] > most;
+    }
+    return __syncthreads_count(crowded) > 0;
+}
+
 /* For so many of a pile. */
 template <typename W>
 static __device__ __forceinline__ uint32_t
@@ -142,17 +240,17 @@ write_item(const struct deal_to<W> &to, unsigned pile, uint32_t begin, uint32_t 
         return;
     }
     at = begin >= IS_OVER ? at - IS_OVER : atomicAdd(&to.tally->over, 1u);
-    if (at < to.over_room) {
-        to.over[at] = (to.before * to.number + pile) << to.bits | (uint64_t)item;
-    }
+    put_over<W>(to, at, pile, item);
 }
 
+/* How many there are. */
 template <typename W, typename FROM>
 static __device__ __forceinline__ uint32_t
 deal_tile(const FROM &from, const struct deal_to<W> &to, struct deal_shared<W> &t)
 {
-    W items[EACH];
-    uint32_t places[EACH];
+    const uint32_t most = ASIDE_TIMES * TILE / to.number + ASIDE_MORE;
+    struct deal_mine<W> mine;
+    uint32_t aside = 0;
     for (unsigned p = threadIdx.x; p < to.number; p += THREADS) {
         t.starts[p] = 0;
     }
@@ -162,24 +260,29 @@ deal_tile(const FROM &from, const struct deal_to<W> &to, struct deal_shared<W> &
 #endif
     for (unsigned i = 0; i < EACH; i++) {
         uint64_t item = 0;
-        places[i] = NO_PLACE;
+        mine.places[i] = NO_PLACE;
         if (from.item(i * THREADS + threadIdx.x, &item)) {
             const unsigned pile = (unsigned)(item >> to.bits);
-            items[i] = (W)item;
-            places[i] = atomicAdd(&t.starts[pile], 1u) << RANK_BITS | pile;
+            mine.items[i] = (W)item;
+            mine.places[i] = atomicAdd(&t.starts[pile], 1u) << RANK_BITS | pile;
         }
     }
     __syncthreads();
+    if (is_crowded<W>(to.number, most, t)) {
+        put_aside<W>(to, most, mine, t);
+        aside = t.aside;
+        __syncthreads();
+    }
     const uint32_t all = take_rooms<W>(to, t);
     __syncthreads();
 #ifdef __CUDA_ARCH__
 #pragma unroll
 #endif
     for (unsigned i = 0; i < EACH; i++) {
-        if (places[i] != NO_PLACE) {
-            const unsigned pile = places[i] & ((1u << RANK_BITS) - 1);
-            const uint32_t at = t.starts[pile] + (places[i] >> RANK_BITS);
-            t.items[at] = items[i];
+        if (mine.places[i] != NO_PLACE) {
+            const unsigned pile = pile_at(mine, i);
+            const uint32_t at = t.starts[pile] + (mine.places[i] >> RANK_BITS);
+            t.items[at] = mine.items[i];
             if (!t.WHOLE) {
                 t.pile_of[at] = (uint16_t)pile;
             }
@@ -190,10 +293,9 @@ deal_tile(const FROM &from, const struct deal_to<W> &to, struct deal_shared<W> &
         const W item = t.items[i];
         const unsigned pile =
             t.WHOLE ? (unsigned)(item >> (to.bits % (8 * sizeof(W)))) : t.pile_of[i];
-        write_item<W>(to, pile, t.to[pile], i - t.starts[pile],
-                      (W)(item & (W)quotient_low(to.bits)));
+        write_item<W>(to, pile, t.to[pile], i - t.starts[pile], (W)(item & quotient_low(to.bits)));
     }
-    return all;
+    return all + aside;
 }
 
 /* ---- kernels ---- */

@@ -2,7 +2,8 @@
  * pass: a part a thread block.
  *
  *   order      items are counted by quotient, and put beside each other; then those of each
- *              quotient are sorted
+ *              quotient are sorted; of an insert, a quotient's go over when they are so many that
+ *              one thread would be long at work on them, since all parts behind it wait
  *   old runs   where the k-th one of the part ends, from the runend bits
  *   lengths    of the merged runs, eight neighbouring quotients a thread, and a scan of
  *              max(e + length, least) over them
@@ -184,10 +185,21 @@ open_part(struct change<S> &c, unsigned long long *next, struct part_shared<S> &
     c.base = t.part * PART;
 }
 
-/* The part's items, counted by quotient; ranks: where they are among those. */
-template <typename S>
 static __device__ __forceinline__ void
-count_items(const struct change<S> &c, const uint32_t *items, uint32_t count,
+put_over(const struct hspz_cuda_quotient_rooms &rooms, uint64_t part, uint32_t item,
+         struct hspz_cuda_quotient_tally *tally)
+{
+    const uint32_t at = atomicAdd(&tally->over, 1u);
+    if (at < rooms.over_room) {
+        rooms.over[at] = part << rooms.item_bits | item;
+    }
+}
+
+/* The part's items, counted by quotient; ranks: where they are among those. */
+template <typename S, bool INSERT>
+static __device__ __forceinline__ void
+count_items(const struct change<S> &c, const struct hspz_cuda_quotient_rooms &rooms,
+            const uint32_t *items, uint32_t count, struct hspz_cuda_quotient_tally *tally,
             uint16_t (&ranks)[ITEMS_PER_THREAD], struct part_shared<S> &t)
 {
 #ifdef __CUDA_ARCH__
@@ -197,12 +209,15 @@ count_items(const struct change<S> &c, const uint32_t *items, uint32_t count,
         const uint32_t at = i * THREADS + threadIdx.x;
         if (at < count) {
             ranks[i] = (uint16_t)take_rank<S>(quotient_in_part(items[at], c.bits), t);
+            if (INSERT && ranks[i] >= OF_QUOTIENT) {
+                put_over(rooms, t.part, items[at], tally);
+            }
         }
     }
 }
 
 /* Their symbols to where those of each quotient end. */
-template <typename S>
+template <typename S, bool INSERT>
 static __device__ __forceinline__ void
 put_symbols(const struct change<S> &c, const uint32_t *items, uint32_t count,
             const uint16_t (&ranks)[ITEMS_PER_THREAD], struct part_shared<S> &t)
@@ -212,7 +227,7 @@ put_symbols(const struct change<S> &c, const uint32_t *items, uint32_t count,
 #endif
     for (unsigned i = 0; i < ITEMS_PER_THREAD; i++) {
         const uint32_t at = i * THREADS + threadIdx.x;
-        if (at < count) {
+        if (at < count && (!INSERT || ranks[i] < OF_QUOTIENT)) {
             const uint32_t item = items[at];
             const uint32_t end = items_upto(t, quotient_in_part(item, c.bits));
             t.symbols[end - 1 - ranks[i]] = (S)(item & (uint32_t)quotient_low(c.bits));
@@ -220,17 +235,31 @@ put_symbols(const struct change<S> &c, const uint32_t *items, uint32_t count,
     }
 }
 
+/* Two counts, as far as they are taken. */
+template <bool INSERT>
+static __device__ __forceinline__ uint32_t
+taken(uint32_t counts)
+{
+    const uint32_t first = counts & UINT16_MAX, second = counts >> 16;
+    if (!INSERT) {
+        return counts;
+    }
+    return (first < OF_QUOTIENT ? first : OF_QUOTIENT) |
+           (second < OF_QUOTIENT ? second : OF_QUOTIENT) << 16;
+}
+
 /* All up to the lengths. */
-template <typename S>
+template <typename S, bool INSERT>
 static __device__ void
 order_part(const struct change<S> &c, const struct hspz_cuda_quotient_rooms &rooms,
-           struct thread_runs &mine, struct part_shared<S> &t)
+           struct hspz_cuda_quotient_tally *tally, struct thread_runs &mine,
+           struct part_shared<S> &t)
 {
     const uint32_t *const items = rooms.parts + t.part * rooms.part_room;
     const uint32_t dealt = rooms.part_counts[t.part];
     const uint32_t count = dealt < rooms.part_room ? dealt : rooms.part_room;
     uint16_t ranks[ITEMS_PER_THREAD];
-    count_items<S>(c, items, count, ranks, t);
+    count_items<S, INSERT>(c, rooms, items, count, tally, ranks, t);
     mine = {threadIdx.x * PER_THREAD, 0, 0, 0};
     const uint64_t slot = c.base + mine.first;
     if (c.old.marks != NULL && slot < c.old.quotients) {
@@ -244,7 +273,7 @@ order_part(const struct change<S> &c, const struct hspz_cuda_quotient_rooms &roo
 #pragma unroll
 #endif
     for (unsigned i = 0; i < PER_THREAD / 2; i++) {
-        counts[i] = t.places[mine.first / 2 + i];
+        counts[i] = taken<INSERT>(t.places[mine.first / 2 + i]);
         sum += (counts[i] & UINT16_MAX) + (counts[i] >> 16);
     }
     const uint32_t before = sum_threads(sum, t.warps, &all);
@@ -259,7 +288,7 @@ order_part(const struct change<S> &c, const struct hspz_cuda_quotient_rooms &roo
         t.places[mine.first / 2 + i] = first | at << 16;
     }
     __syncthreads();
-    put_symbols<S>(c, items, count, ranks, t);
+    put_symbols<S, INSERT>(c, items, count, ranks, t);
     if (all >> 16 != 0) {
         find_old_runs<S>(c, all >> 16, t);
     }
@@ -284,7 +313,7 @@ __launch_bounds__(THREADS, 2)
     }
     const uint64_t parts = hspz_cuda_quotient_parts(made.quotients);
     open_part<S>(c, (unsigned long long *)words + parts, t);
-    order_part<S>(c, rooms, mine, t);
+    order_part<S, INSERT>(c, rooms, tally, mine, t);
     const struct state length = measure_thread<S, INSERT>(c, t, mine);
     const struct state upto = scan_threads(length, t.lengths, t.leasts, &all);
     if (threadIdx.x < 32) {

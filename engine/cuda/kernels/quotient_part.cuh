@@ -14,6 +14,7 @@
 #define PART_WORDS (PART / 32) /* of bits, of 32 */
 #define END_WORDS (2 * PART_WORDS)
 #define SUMS 7u
+#define OF_QUOTIENT 256u  /* items of an insert that a quotient takes; more go over */
 #define INSERTED_MOST 16u /* items of a quotient that are sorted by insertion */
 #define LEAST_ROUNDS 4u
 #define FEW_EQUAL 4u /* items that are looked at one by one */
