@@ -1,6 +1,6 @@
-/* Inserts and deletes of a quotient filter whose keys are put in the order of its parts only,
- * against the CPU's, bit for bit: parts that are empty, crowded or full, runs that reach into the
- * next part, keys that come again. Keys are in device memory, and nothing but sums is asked for. */
+/* Inserts and deletes of a quotient filter whose keys are dealt to its parts, against the CPU's,
+ * bit for bit: parts that are empty, crowded or full, runs that reach into the next part, keys that
+ * come again. Keys are in device memory, and nothing but sums is asked for. */
 #include "engine/cuda/filter.h"
 #include "engine/filter_hash.h"
 #include "tests/gpu/card_here.h"

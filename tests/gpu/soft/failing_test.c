@@ -247,10 +247,10 @@ insert_sorted(struct scene *s, struct hspz_error *err)
     return run_there(s, HSPZ_CUDA_FILTER_BULK, KEPT - SOME / 2, err);
 }
 
-/* Keys of neighbouring quotients, in a longer run than points go into; and one of them so often
- * that their part has no room for it. */
-#define NEIGHBOURS 3900u
-#define NEAR (2 * NEIGHBOURS)
+/* Keys of neighbouring quotients of 2^13, remainders of 8 bits, in a longer run than points go
+ * into; and one more so often that what is too much of it takes another slot there. */
+#define NEIGHBOURS 3700u
+#define NEAR (NEIGHBOURS + 300u)
 
 static enum hspz_status
 run_neighbours(struct scene *s, enum hspz_filter_op op, struct hspz_error *err)
@@ -258,10 +258,11 @@ run_neighbours(struct scene *s, enum hspz_filter_op op, struct hspz_error *err)
     static uint64_t near[NEAR];
     for (uint64_t i = 0; i < NEAR; i++) {
         const uint64_t n = i < NEIGHBOURS ? i : NEIGHBOURS;
-        const uint64_t hash = (77 + n % 32) << 50 | (n / 32) << 36;
+        const uint64_t hash = (77 + n % 32) << 51 | (n / 32) << 43;
         near[i] = hspz_filter_unmix(hash) ^ hspz_filter_salt(s->spec.seed);
     }
     struct hspz_filter_call with = {.op = op, .keys = near, .count = NEAR};
+    s->filter->segment = NEAR / 2;
     const enum hspz_status status = s->ops->run(s->filter, &with, err);
     if (status == HSPZ_OK) {
         assert_int_equal(with.yes_count, NEAR);
@@ -321,8 +322,7 @@ static const step_fn all_steps[] = {
     query_all,    clear};
 #define STEPS (sizeof(all_steps) / sizeof(all_steps[0]))
 
-static const step_fn over_steps[] = {open_engine,       create, insert,
-                                     insert_neighbours, query,  query_neighbours};
+static const step_fn over_steps[] = {open_engine, create, insert_neighbours, query_neighbours};
 #define OVER_STEPS (sizeof(over_steps) / sizeof(over_steps[0]))
 
 /* All steps, while call or allocation `at` fails; what fails is done again. `usual`: what each step
@@ -387,7 +387,7 @@ fail_each(struct hspz_filter_spec spec, const step_fn *steps, size_t count)
     printf("%s: %ld calls and %ld allocations failed, %ld errors\n",
            hspz_filter_kind_name(spec.kind), calls - 1, allocations - 1, said);
     fflush(stdout);
-    assert_true(calls > 50 && allocations > 20 && said > 50);
+    assert_true(calls > 50 && allocations > 10 && said > 50);
 }
 
 static void
@@ -410,15 +410,14 @@ test_a_call_that_fails_loses_nothing(void **state)
     }
 }
 
-/* A part has no room for all keys of an insert, and the slots none for those by themselves. */
+/* A quotient has no room for all keys of an insert, and the slots none for them by themselves. */
 static void
 test_what_goes_over_is_not_lost(void **state)
 {
     const char *only = *state;
     if (only == NULL || strcmp(only, "gqf") == 0 || strcmp(only, "over") == 0) {
-        fail_each(
-            (struct hspz_filter_spec){.kind = HSPZ_FILTER_GQF, .slots = 16384, .slot_bits = 16},
-            over_steps, OVER_STEPS);
+        fail_each((struct hspz_filter_spec){.kind = HSPZ_FILTER_GQF, .slots = 8192, .slot_bits = 8},
+                  over_steps, OVER_STEPS);
     }
 }
 
