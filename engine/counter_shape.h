@@ -128,7 +128,8 @@ hspz_counter_slot_x(const struct hspz_counter_shape *s, uint64_t block, uint64_t
 /* All keys are in one front there, whose slots have whole bytes. A block is a word whose low half
  * has a bit for each slot that is taken; the lowest byte of each slot; then, of slots of more
  * bytes, four, two and one of each, lowest first. */
-#define HSPZ_COUNTER_DEVICE_GROUP_BITS 8u /* at first */
+#define HSPZ_COUNTER_DEVICE_GROUP_BITS 8u  /* at first */
+#define HSPZ_COUNTER_DEVICE_FULL_16THS 14u /* keys that come at once choose less well */
 #define HSPZ_COUNTER_DEVICE_TAGS 4u
 #define HSPZ_COUNTER_DEVICE_RESTS (HSPZ_COUNTER_DEVICE_TAGS + HSPZ_COUNTER_BLOCK_SLOTS)
 

@@ -33,7 +33,7 @@ HSPZ_MUST_USE enum hspz_status hspz_counter_make(const struct hspz_filter_plan *
 HSPZ_MUST_USE enum hspz_status hspz_counter_reserve_pairs(struct hspz_filter *f, uint64_t more,
                                                           cudaStream_t stream, uint64_t *room,
                                                           struct hspz_error *err);
-/* The same for singles; where there is no memory, nothing is done. The tally is in use. */
+/* The same for singles: a front for all, or as large a one as there is memory for. */
 HSPZ_MUST_USE enum hspz_status hspz_counter_reserve_singles(struct hspz_filter *f, uint64_t more,
                                                             cudaStream_t stream,
                                                             struct hspz_error *err);

@@ -4,8 +4,10 @@
 #include "engine/cuda/filter_counter.h"
 
 #define ALIGN 256u
-#define TALLY_BYTES (sizeof(struct hspz_cuda_counter_tally) + ALIGN)
 #define PAIRS_LEAST 1024u
+/* Keys of a front that may be left over when it grows. */
+#define LEFT_LEAST 256u
+#define LEFT_SHARE 64u
 
 struct hspz_cuda_counter
 hspz_counter_view(const struct hspz_filter *f)
@@ -131,7 +133,7 @@ hspz_counter_reserve_pairs(struct hspz_filter *f, uint64_t more, cudaStream_t st
 {
     const uint64_t pairs = f->counter.pairs + more, slots = f->counter.pair_slots;
     const uint64_t least = (pairs + HSPZ_COUNTER_PAIRS_16THS - 1) / HSPZ_COUNTER_PAIRS_16THS * 16;
-    const uint64_t large = (slots + slots / 2 + PAIRS_LEAST) / 16 * 16;
+    const uint64_t large = (slots + slots / 4 + PAIRS_LEAST) / 16 * 16;
     bool grown = more <= room_of(f);
     enum hspz_status status = HSPZ_OK;
     if (!grown && large > least) {
@@ -146,58 +148,121 @@ hspz_counter_reserve_pairs(struct hspz_filter *f, uint64_t more, cudaStream_t st
 
 /* ---- the front ---- */
 
+/* A front on its way into another: what lies behind the new one's blocks for as long as it is
+ * needed. */
+struct growth {
+    struct hspz_cuda_counter from, to;
+    struct hspz_cuda_buffer made;
+    uint64_t bytes; /* of the new blocks */
+    struct hspz_cuda_counter_tally *tally;
+    struct hspz_cuda_counter_left left;
+};
+
+/* made.data is NULL: there is no memory. */
+static enum hspz_status
+begin_growth(struct growth *g, struct hspz_filter *f, const struct hspz_counter_shape *shape,
+             cudaStream_t stream, struct hspz_error *err)
+{
+    const uint64_t bytes = hspz_counter_device_bytes(shape);
+    const uint64_t at = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    const uint64_t left = f->counter.singles / LEFT_SHARE + LEFT_LEAST;
+    *g = (struct growth){.from = hspz_counter_view(f), .bytes = bytes};
+    const enum hspz_status status =
+        take(f, at + sizeof(*g->tally) + left * sizeof(uint64_t), stream, &g->made, err);
+    if (status == HSPZ_OK && g->made.data != NULL) {
+        g->to = g->from;
+        g->to.shape = *shape;
+        g->to.blocks = g->made.data;
+        g->tally = (void *)((char *)g->made.data + at);
+        g->left = (struct hspz_cuda_counter_left){(uint64_t *)(g->tally + 1), left};
+    }
+    return status;
+}
+
+/* Those that were left over go to the table; false: it has no room for them. */
+static enum hspz_status
+put_left(const struct growth *g, struct hspz_filter *f, uint64_t left, cudaStream_t stream,
+         bool *good, struct hspz_error *err)
+{
+    uint64_t room = 0;
+    *good = left == 0;
+    if (left == 0 || left > g->left.room) {
+        return HSPZ_OK;
+    }
+    enum hspz_status status = hspz_counter_reserve_pairs(f, left, stream, &room, err);
+    if (status != HSPZ_OK || room < left) {
+        return status;
+    }
+    const struct hspz_cuda_counter c = hspz_counter_view(f);
+    status =
+        hspz_counter_check(f, hspz_cuda_launch_counter_put_left(&c, g->left.x, left, stream), err);
+    if (status == HSPZ_OK) {
+        status = hspz_counter_check(f, cudaStreamSynchronize(stream), err);
+    }
+    *good = status == HSPZ_OK;
+    return status;
+}
+
 static enum hspz_status
 grow_front(struct hspz_filter *f, const struct hspz_counter_shape *shape, cudaStream_t stream,
            bool *grown, struct hspz_error *err)
 {
-    const uint64_t bytes = hspz_counter_device_bytes(shape);
-    const struct hspz_cuda_counter from = hspz_counter_view(f);
-    struct hspz_cuda_counter to = from;
-    struct hspz_cuda_counter_tally told;
-    struct hspz_cuda_buffer made;
-    enum hspz_status status = take(f, bytes + TALLY_BYTES, stream, &made, err);
+    struct hspz_cuda_counter_tally told = {0};
+    struct growth g;
+    enum hspz_status status = begin_growth(&g, f, shape, stream, err);
     *grown = false;
-    if (status != HSPZ_OK || made.data == NULL) {
+    if (status != HSPZ_OK || g.made.data == NULL) {
         return status;
     }
-    /* Behind the blocks, for as long as it is needed. */
-    struct hspz_cuda_counter_tally *const tally =
-        (void *)((char *)made.data + (bytes + ALIGN - 1) / ALIGN * ALIGN);
-    to.shape = *shape;
-    to.blocks = made.data;
-    status = hspz_counter_check(f, hspz_cuda_launch_counter_refill(&from, &to, tally, stream), err);
+    status = hspz_counter_check(
+        f, hspz_cuda_launch_counter_refill(&g.from, &g.to, &g.left, g.tally, stream), err);
     if (status == HSPZ_OK) {
-        status = hspz_counter_read_tally(f, tally, stream, &told, err);
+        status = hspz_counter_read_tally(f, g.tally, stream, &told, err);
     }
-    if (status == HSPZ_OK && told.left == 0) {
-        take_over(f, 0, &made, bytes);
+    if (status == HSPZ_OK) {
+        status = put_left(&g, f, told.left, stream, grown, err);
+    }
+    if (status == HSPZ_OK && *grown) {
+        take_over(f, 0, &g.made, g.bytes);
         f->counter.shape = *shape;
-        *grown = true;
+        f->counter.singles -= told.left;
+        f->counter.pairs += told.left;
     }
-    hspz_cuda_buffer_free(f->device, &made);
+    hspz_cuda_buffer_free(f->device, &g.made);
     return status;
 }
 
-/* To a shape that has room for all, or as large a one as there is memory for. */
-enum hspz_status
-hspz_counter_reserve_singles(struct hspz_filter *f, uint64_t more, cudaStream_t stream,
-                             struct hspz_error *err)
+/* Shapes from this one on that has room for so many; 0: this one has. A front grows by a quarter or
+ * more. */
+static unsigned
+steps_to(const struct hspz_counter_shape *from, uint64_t singles)
 {
-    const uint64_t singles = f->counter.singles + more;
-    struct hspz_counter_shape shape = f->counter.shape, next = shape;
+    struct hspz_counter_shape shape = *from, next;
     unsigned steps = 0;
-    bool grown = false;
-    enum hspz_status status = HSPZ_OK;
-    while (16 * singles > HSPZ_COUNTER_FULL_16THS * hspz_counter_shape_slots(&shape)) {
+    bool enough = 16 * singles <= HSPZ_COUNTER_DEVICE_FULL_16THS * hspz_counter_shape_slots(from);
+    while (!enough) {
         next = hspz_counter_shape_next(&shape);
         if (next.slot_bits < HSPZ_COUNTER_SLOT_BITS_LEAST) {
             break;
         }
         shape = next;
         steps++;
+        const uint64_t slots = hspz_counter_shape_slots(&shape);
+        enough = 16 * singles <= HSPZ_COUNTER_DEVICE_FULL_16THS * slots &&
+                 4 * slots >= 5 * hspz_counter_shape_slots(from);
     }
-    for (; steps > 0 && !grown && status == HSPZ_OK; steps--) {
-        shape = f->counter.shape;
+    return steps;
+}
+
+enum hspz_status
+hspz_counter_reserve_singles(struct hspz_filter *f, uint64_t more, cudaStream_t stream,
+                             struct hspz_error *err)
+{
+    bool grown = false;
+    enum hspz_status status = HSPZ_OK;
+    for (unsigned steps = steps_to(&f->counter.shape, f->counter.singles + more);
+         steps > 0 && !grown && status == HSPZ_OK; steps--) {
+        struct hspz_counter_shape shape = f->counter.shape;
         for (unsigned i = 0; i < steps; i++) {
             shape = hspz_counter_shape_next(&shape);
         }

@@ -1,7 +1,7 @@
 /* From bases in pinned host memory to counts and sets of k-mers on a card, beside the bus and
  * beside inserts of the same k-mers when they are on the card already.
  *
- *   kmers_bench [--bases N] [--fasta FILE BASES]     N: 2^28 and 2^26
+ *   kmers_bench [--bases N] [--counter N] [--fasta FILE BASES]     N: 2^28 and 2^26
  *
  * Inputs: a random genome, canonical 31-mers and 21-mers; the same with repeats, a family of 300
  * bases in a tenth of it, one base of ten another, and runs of A and of AC in a hundredth; and
@@ -9,7 +9,8 @@
  * which come again. --fasta writes such reads for other programs, and nothing is measured.
  *
  * Exact counts have rows of their own: in a counter that was made for the keys, and in one that
- * grows from nothing; beside sorts of the same keys, as many at a time, and random sectors. */
+ * grows from nothing; beside sorts of the same keys, as many at a time, and random sectors.
+ * --counter has those alone. */
 #include "engine/cuda/filter_counter.h"
 #include "engine/cuda/kernels/kmer.h"
 #include "engine/engine.h"
@@ -341,7 +342,7 @@ run_counter(const struct filter_time *t, const struct input *in, double sectors)
 }
 
 static void
-run_size(const struct filter_time *t, uint64_t len)
+run_size(const struct filter_time *t, uint64_t len, bool counters_alone)
 {
     uint8_t *genome, *repeats, *reads;
     unsigned log2 = 10;
@@ -364,7 +365,7 @@ run_size(const struct filter_time *t, uint64_t len)
         {"reads", reads, len, 21, kmers, log2, true},
         {"reads", reads, len, 21, kmers, log2 - 2, true},
     };
-    for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++) {
+    for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]) && !counters_alone; i++) {
         run_input(t, &inputs[i], bus);
     }
     const uint64_t long_kmers = make_reads(reads, len) * (READ_BASES - 30);
@@ -397,10 +398,12 @@ main(int argc, char **argv)
            "input   filter   k  Mbases slots       M  load       ms      G/s   bus      G/s      "
            "G/s\n");
     if (argc == 3 && strcmp(argv[1], "--bases") == 0) {
-        run_size(&t, strtoull(argv[2], NULL, 10));
+        run_size(&t, strtoull(argv[2], NULL, 10), false);
+    } else if (argc == 3 && strcmp(argv[1], "--counter") == 0) {
+        run_size(&t, strtoull(argv[2], NULL, 10), true);
     } else {
-        run_size(&t, (UINT64_C(1) << 26) / 10 * 9);
-        run_size(&t, (UINT64_C(1) << 28) / 10 * 9);
+        run_size(&t, (UINT64_C(1) << 26) / 10 * 9, false);
+        run_size(&t, (UINT64_C(1) << 28) / 10 * 9, false);
     }
     filter_time_close(&t);
     return 0;

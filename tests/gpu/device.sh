@@ -192,7 +192,7 @@ for part; do
             side 200 "$tool,kmers" compute-sanitizer --tool $tool --error-exitcode 9 \
                 bundle/bin/cuda_kmer_test quick
             side 200 "$tool,counter" compute-sanitizer --tool $tool --error-exitcode 9 \
-                bundle/bin/cuda_counter_test quick
+                bundle/bin/cuda_counter_test least
             side 300 "$tool,quotient" compute-sanitizer --tool $tool --error-exitcode 9 \
                 bundle/bin/quotient_test quick
             side 200 "$tool,quotient,parts" compute-sanitizer --tool $tool --error-exitcode 9 \

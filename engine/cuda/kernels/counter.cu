@@ -4,6 +4,7 @@
 #include <cub/block/block_reduce.cuh>
 
 #define THREADS FILTER_THREADS
+#define ROUNDS_MOST 16u /* of singles */
 #define WAY_MASK ((1u << HSPZ_CUDA_COUNTER_WAY_BITS) - 1)
 
 /* How many threads of the block bring yes; all of them come. */
@@ -184,10 +185,10 @@ __launch_bounds__(THREADS)
 
 static __global__ void
 __launch_bounds__(THREADS)
-    put_singles(struct hspz_cuda_counter c, struct hspz_cuda_counter_items items,
-                struct hspz_cuda_counter_tally *tally)
+    put_singles(struct hspz_cuda_counter c, struct hspz_cuda_counter_items items, uint64_t first,
+                uint64_t stride, struct hspz_cuda_counter_tally *tally)
 {
-    const uint64_t i = filter_index();
+    const uint64_t i = first + filter_index() * stride;
     if (i < items_count(items) && items.fates[i] == HSPZ_CUDA_COUNTER_SINGLE &&
         !counter_put_single(c, items.x[i])) {
         items.fates[i] = HSPZ_CUDA_COUNTER_LEFT;
@@ -252,18 +253,30 @@ __launch_bounds__(THREADS) find_keys(struct hspz_cuda_counter c, struct hspz_cud
 
 /* ---- growth ---- */
 
-/* The first slots of all blocks, then their second ones: block by block, blocks would fill
- * unevenly. */
+/* Slot `slot` of all blocks. */
 static __global__ void
-__launch_bounds__(THREADS) refill(struct hspz_cuda_counter from, struct hspz_cuda_counter to,
-                                  struct hspz_cuda_counter_tally *tally)
+__launch_bounds__(THREADS)
+    refill(struct hspz_cuda_counter from, struct hspz_cuda_counter to, unsigned slot,
+           struct hspz_cuda_counter_left left, struct hspz_cuda_counter_tally *tally)
 {
-    const uint64_t i = filter_index(), blocks = hspz_counter_shape_blocks(&from.shape);
     uint64_t x;
-    if (i < hspz_counter_shape_slots(&from.shape) &&
-        counter_single_at(from, i % blocks * HSPZ_COUNTER_BLOCK_SLOTS + i / blocks, &x) &&
+    const uint64_t block = filter_index();
+    if (block < hspz_counter_shape_blocks(&from.shape) &&
+        counter_single_at(from, block * HSPZ_COUNTER_BLOCK_SLOTS + slot, &x) &&
         !counter_put_single(to, x)) {
-        atomicAdd(&tally->left, 1ull);
+        const unsigned long long at = atomicAdd(&tally->left, 1ull);
+        if (at < left.room) {
+            left.x[at] = x;
+        }
+    }
+}
+
+static __global__ void
+__launch_bounds__(THREADS) put_left(struct hspz_cuda_counter c, const uint64_t *x, uint64_t count)
+{
+    const uint64_t i = filter_index();
+    if (i < count) {
+        counter_put_pair(c, x[i], 1);
     }
 }
 
@@ -367,12 +380,19 @@ hspz_cuda_launch_counter_pairs(const struct hspz_cuda_counter *c,
     return cudaGetLastError();
 }
 
+/* Keys that lie beside each other would like the same block: those of a launch are so far apart
+ * that each sees what the launches before have put there. */
 extern "C" cudaError_t
 hspz_cuda_launch_counter_singles(const struct hspz_cuda_counter *c,
                                  const struct hspz_cuda_counter_items *items,
                                  struct hspz_cuda_counter_tally *tally, cudaStream_t stream)
 {
-    put_singles<<<filter_grid(items->count), THREADS, 0, stream>>>(*c, *items, tally);
+    const uint64_t share = items->count / hspz_counter_shape_blocks(&c->shape) + 1;
+    const uint64_t rounds = share < ROUNDS_MOST ? share : ROUNDS_MOST;
+    const unsigned grid = filter_grid((items->count + rounds - 1) / rounds);
+    for (uint64_t r = 0; r < rounds; r++) {
+        put_singles<<<grid, THREADS, 0, stream>>>(*c, *items, r, rounds, tally);
+    }
     return cudaGetLastError();
 }
 
@@ -397,10 +417,21 @@ hspz_cuda_launch_counter_find(const struct hspz_cuda_counter *c,
 extern "C" cudaError_t
 hspz_cuda_launch_counter_refill(const struct hspz_cuda_counter *from,
                                 const struct hspz_cuda_counter *to,
+                                const struct hspz_cuda_counter_left *left,
                                 struct hspz_cuda_counter_tally *tally, cudaStream_t stream)
 {
-    const unsigned grid = filter_grid(hspz_counter_shape_slots(&from->shape));
-    refill<<<grid, THREADS, 0, stream>>>(*from, *to, tally);
+    const unsigned grid = filter_grid(hspz_counter_shape_blocks(&from->shape));
+    for (unsigned slot = 0; slot < HSPZ_COUNTER_BLOCK_SLOTS; slot++) {
+        refill<<<grid, THREADS, 0, stream>>>(*from, *to, slot, *left, tally);
+    }
+    return cudaGetLastError();
+}
+
+extern "C" cudaError_t
+hspz_cuda_launch_counter_put_left(const struct hspz_cuda_counter *c, const uint64_t *x,
+                                  uint64_t count, cudaStream_t stream)
+{
+    put_left<<<filter_grid(count), THREADS, 0, stream>>>(*c, x, count);
     return cudaGetLastError();
 }
 

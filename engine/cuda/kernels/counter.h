@@ -97,11 +97,18 @@ cudaError_t hspz_cuda_launch_counter_find(const struct hspz_cuda_counter *c,
                                           const struct hspz_cuda_filter_call *call,
                                           cudaStream_t stream);
 
-/* All of one front, or table, into another that is empty; `left` of those that did not go in. */
+/* All of one front, or table, into another that is empty. Of singles that find both blocks full the
+ * tally has the number, and the list as many as it has room for: they are for the table. */
+struct hspz_cuda_counter_left {
+    uint64_t *x, room;
+};
 cudaError_t hspz_cuda_launch_counter_refill(const struct hspz_cuda_counter *from,
                                             const struct hspz_cuda_counter *to,
+                                            const struct hspz_cuda_counter_left *left,
                                             struct hspz_cuda_counter_tally *tally,
                                             cudaStream_t stream);
+cudaError_t hspz_cuda_launch_counter_put_left(const struct hspz_cuda_counter *c, const uint64_t *x,
+                                              uint64_t count, cudaStream_t stream);
 cudaError_t hspz_cuda_launch_counter_replace(const struct hspz_cuda_counter *from,
                                              const struct hspz_cuda_counter *to,
                                              cudaStream_t stream);
