@@ -11,9 +11,10 @@
 #define ALIGN 256u
 #define PIECE_MOST (UINT64_C(1) << 25) /* keys sorted together */
 #define PIECE_LEAST (UINT64_C(1) << 12)
-/* What growing may need (`room`): of the bytes that are there, and for each new key. */
-#define ROOM_TIMES 2u
-#define ROOM_KEY_BYTES 48u
+/* What growing may need (`room`): of the bytes that are there, a copy (of a merge), and a front or
+ * table that is larger by a quarter; a place in such a table for each new key. */
+#define ROOM_QUARTERS 9u
+#define ROOM_KEY_BYTES 32u
 #define ROOM_SPARE_BYTES (UINT64_C(1) << 18)
 
 __extension__ typedef unsigned __int128 wide;
@@ -317,7 +318,7 @@ run(struct hspz_filter *f, struct hspz_filter_call *call, struct hspz_error *err
 static uint64_t
 room(const struct hspz_filter *f, uint64_t keys)
 {
-    return ROOM_TIMES * f->counter.used_bytes + keys * ROOM_KEY_BYTES + ROOM_SPARE_BYTES;
+    return f->counter.used_bytes / 4 * ROOM_QUARTERS + keys * ROOM_KEY_BYTES + ROOM_SPARE_BYTES;
 }
 
 static void

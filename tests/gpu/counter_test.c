@@ -418,6 +418,42 @@ test_what_did_not_fit_is_said_and_the_rest_is_exact(void **state)
     hspz_cuda_engine.close(&engine);
 }
 
+/* With what `room` says beside what it has, nothing is refused. */
+static void
+test_room_is_enough(void **state)
+{
+    const unsigned less = *(const unsigned *)*state;
+    struct hspz_engine *engine = open_engine(MEMORY);
+    uint64_t random = 33;
+    for (unsigned round = 0; round < (less > 1 ? 1u : 6u); round++) {
+        const unsigned k = (const unsigned[]){31, 0, 14}[round % 3];
+        struct pair pair = open_pair(
+            engine, (struct hspz_filter_spec){.kind = HSPZ_FILTER_COUNTER, .capacity = 1, .k = k});
+        struct hspz_filter *f = pair.filter[0];
+        for (unsigned part = 0; part < 9; part++) {
+            const size_t n = 100 + test_random(&random) % 20000;
+            uint64_t *keys = random_keys(&random, n, k), *counts = malloc(n * sizeof(*counts));
+            struct hspz_filter_stats stats;
+            for (size_t i = 0; i < n; i++) {
+                counts[i] = 1 + (round + part) % 2;
+            }
+            ops()->stats(f, &stats);
+            struct hspz_filter_call call = {.op = HSPZ_FILTER_INSERT,
+                                            .keys = keys,
+                                            .count = n,
+                                            .counts = counts,
+                                            .memory_bytes = stats.bytes + ops()->room(f, n)};
+            must_run(ops(), f, &call);
+            assert_false(call.full);
+            assert_int_equal(call.yes_count, n);
+            free(keys);
+            free(counts);
+        }
+        close_pair(&pair);
+    }
+    hspz_cuda_engine.close(&engine);
+}
+
 /* A device with little memory: the same, without a word of a limit. */
 static void
 test_a_small_device_refuses_and_gives_back(void **state)
@@ -780,6 +816,7 @@ main(int argc, char **argv)
         cmocka_unit_test_prestate(test_equal_keys_and_the_largest_counts, &less),
         cmocka_unit_test_prestate(test_sequences_are_counted_as_the_cpu_does, &less),
         cmocka_unit_test_prestate(test_what_did_not_fit_is_said_and_the_rest_is_exact, &less),
+        cmocka_unit_test_prestate(test_room_is_enough, &less),
         cmocka_unit_test_prestate(test_a_small_device_refuses_and_gives_back, &less),
         cmocka_unit_test_prestate(test_single_keys_need_far_less_than_pairs, &less),
         cmocka_unit_test(test_keys_that_growth_has_no_slot_for_are_kept),
