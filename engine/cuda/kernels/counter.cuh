@@ -5,6 +5,9 @@
 #include "engine/cuda/kernels/filter.cuh"
 
 #define COUNTER_NONE UINT64_MAX
+/* Slots that a block has taken before it matters which one is emptier: of keys that come at once,
+ * one for a block, 3 of 10,000 then find no slot at 7/8, in place of 2. */
+#define COUNTER_FEW 10
 
 static __device__ __forceinline__ uint64_t
 counter_add(uint64_t a, uint64_t b)
@@ -97,7 +100,8 @@ counter_find_single(const struct hspz_cuda_counter &c, uint64_t x)
     return COUNTER_NONE;
 }
 
-/* Takes a slot of the emptier block; false: both are full. Nobody looks for keys meanwhile. */
+/* Takes a slot of the emptier block, or of the first one while that has many (the other is then not
+ * looked at); false: both are full. Nobody looks for keys meanwhile. */
 static __device__ __forceinline__ bool
 counter_put_single(const struct hspz_cuda_counter &c, uint64_t x)
 {
@@ -105,11 +109,15 @@ counter_put_single(const struct hspz_cuda_counter &c, uint64_t x)
     const uint32_t full = (1u << HSPZ_COUNTER_BLOCK_SLOTS) - 1;
     uint8_t *const first = counter_block(c, choice.block[0]);
     uint8_t *const second = counter_block(c, choice.block[1]);
-    const uint32_t taken[2] = {__ldcg((const uint32_t *)first), __ldcg((const uint32_t *)second)};
-    bool other = __popc(taken[1]) < __popc(taken[0]);
-    for (unsigned i = 0; i < 2; i++, other = !other) {
+    uint32_t now = __ldcg((const uint32_t *)first);
+    bool other = false;
+    if (__popc(now) >= COUNTER_FEW) {
+        const uint32_t there = __ldcg((const uint32_t *)second);
+        other = __popc(there) < __popc(now);
+        now = other ? there : now;
+    }
+    for (unsigned i = 0; i < 2; i++) {
         uint8_t *const block = other ? second : first;
-        uint32_t now = other ? taken[1] : taken[0];
         while (now != full) {
             const uint32_t bit = ~now & (now + 1);
             now = atomicOr((uint32_t *)block, bit);
@@ -120,6 +128,8 @@ counter_put_single(const struct hspz_cuda_counter &c, uint64_t x)
                 return true;
             }
         }
+        other = !other;
+        now = __ldcg((const uint32_t *)(other ? second : first));
     }
     return false;
 }
