@@ -421,6 +421,84 @@ test_what_goes_over_is_not_lost(void **state)
     }
 }
 
+/* ---- a counter that grows ---- */
+
+#define GROWN_FROM 14300u /* keys that the first front has room for */
+#define GROWN_TO 15000u
+
+static uint64_t many[GROWN_TO];
+
+static enum hspz_status
+insert_many(struct scene *s, uint64_t begin, uint64_t end, struct hspz_error *err)
+{
+    struct hspz_filter_call with = {
+        .op = HSPZ_FILTER_INSERT, .keys = many + begin, .count = end - begin};
+    const enum hspz_status status = s->ops->run(s->filter, &with, err);
+    assert_true(status != HSPZ_OK || with.yes_count == end - begin);
+    return status;
+}
+
+/* The first keys once; each of the others so often, or once more where one call had failed. */
+static void
+check_many(struct scene *s, uint64_t others, bool failed)
+{
+    static uint64_t found[GROWN_TO];
+    struct hspz_filter_stats stats;
+    uint64_t total = 0;
+    struct hspz_filter_call with = {
+        .op = HSPZ_FILTER_COUNT, .keys = many, .count = GROWN_TO, .found = found};
+    assert_int_equal(s->ops->run(s->filter, &with, NULL), HSPZ_OK);
+    s->ops->stats(s->filter, &stats);
+    for (uint64_t i = 0; i < GROWN_TO; i++) {
+        const uint64_t least = i < GROWN_FROM ? 1 : others;
+        assert_true(found[i] == least || (i >= GROWN_FROM && failed && found[i] == least + 1));
+        total += found[i];
+    }
+    assert_int_equal(with.yes_count, stats.entries);
+    assert_int_equal(stats.total, total);
+}
+
+/* Call `at` of an insert for which the front grows; 0: none. */
+static bool
+grow_counter(long at)
+{
+    struct scene s = {.spec = {.kind = HSPZ_FILTER_COUNTER, .slots = 1, .k = 32},
+                      .ops = hspz_cuda_filter(HSPZ_FILTER_COUNTER)};
+    assert_int_equal(open_engine(&s, NULL), HSPZ_OK);
+    assert_int_equal(create(&s, NULL), HSPZ_OK);
+    assert_int_equal(insert_many(&s, 0, GROWN_FROM, NULL), HSPZ_OK);
+    const uint64_t slots = hspz_counter_shape_slots(&s.filter->counter.shape);
+    struct hspz_error err = {0};
+    soft_fail_arm(at);
+    const enum hspz_status status = insert_many(&s, GROWN_FROM, GROWN_TO, &err);
+    const bool fired = soft_fail_disarm();
+    assert_true(status == HSPZ_OK || (fired && err.text[0] != '\0'));
+    check_many(&s, status == HSPZ_OK, status != HSPZ_OK);
+    assert_int_equal(insert_many(&s, GROWN_FROM, GROWN_TO, NULL), HSPZ_OK);
+    check_many(&s, 1 + (status == HSPZ_OK), status != HSPZ_OK);
+    assert_true(fired || hspz_counter_shape_slots(&s.filter->counter.shape) > slots);
+    s.ops->destroy(&s.filter);
+    hspz_cuda_engine.close(&s.engine);
+    assert_int_equal(soft_live(), 0);
+    return fired;
+}
+
+static void
+test_a_counter_whose_growth_fails_loses_nothing(void **state)
+{
+    const char *only = *state;
+    long calls = 0;
+    if (only != NULL && strcmp(only, "counter") != 0) {
+        return;
+    }
+    for (uint64_t i = 0; i < GROWN_TO; i++) {
+        many[i] = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    }
+    while (grow_counter(++calls)) {
+    }
+    assert_true(calls > 20);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -429,6 +507,8 @@ main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_a_call_that_fails_loses_nothing, argc > 1 ? argv[1] : NULL),
-        cmocka_unit_test_prestate(test_what_goes_over_is_not_lost, argc > 1 ? argv[1] : NULL)};
+        cmocka_unit_test_prestate(test_what_goes_over_is_not_lost, argc > 1 ? argv[1] : NULL),
+        cmocka_unit_test_prestate(test_a_counter_whose_growth_fails_loses_nothing,
+                                  argc > 1 ? argv[1] : NULL)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
