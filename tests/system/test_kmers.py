@@ -99,7 +99,7 @@ class WireTest(hspz_test.TestCase):
         self.assertEqual(peer.error("filter.create", {"filter": "d", "kind": "tcf", "capacity": 10 ** 6})["code"],
                          "quota_exceeded")
         peer.call("filter.drop", {"filter": "c"})
-        poll(lambda: used() == 0)
+        self.assertTrue(poll(lambda: used() == 0), used())
 
     def test_counters_are_merged_saved_and_loaded(self):
         rng = random.Random(6)
@@ -155,7 +155,7 @@ class WireTest(hspz_test.TestCase):
             hspz_test.write(path, bytes(bad))
             error = peer.error("filter.load", {"filter": "a"})
             self.assertEqual(error["code"], "bad_file", error)
-        self.assertEqual(used(), 0)
+        self.assertTrue(poll(lambda: used() == 0), used())
         daemon.stop()
         daemon = self.daemon("--filter-dir", folder, "--filter-memory", "500K")
         peer = daemon.peer()
