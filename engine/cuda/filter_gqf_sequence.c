@@ -7,8 +7,8 @@
  * order. */
 #include "engine/cuda/filter_gqf.h"
 
-#define SHARE                                                                                      \
-    16u /* of a segment, and of the slots, for which it pays; of a segment, the last one */
+/* Of a segment, and of the slots, for which it pays; of a segment, the last one. */
+#define SHARE 16u
 
 /* Windows begin .. end; *tally says whether they fit, and how many keys they were. */
 static enum hspz_status
