@@ -115,7 +115,8 @@ static void
 check(const struct hspz_filter_ops *with, struct hspz_filter *f, struct log *log, uint64_t total)
 {
     uint64_t(*got)[2];
-    const size_t entries = enumerate(with, f, 1 + log->count % 5000, &got);
+    /* One place at a time would take a launch each. */
+    const size_t entries = enumerate(with, f, 100 + log->count % 5000, &got);
     qsort(got, entries, sizeof(*got), by_key);
     assert_int_equal(entries, log->count);
     if (entries > 0) {
