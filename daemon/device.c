@@ -133,6 +133,16 @@ hspz_device_lose(struct hspz_service *service, unsigned device, const struct hsp
     return hspz_device_count_ready(service) > 0;
 }
 
+struct hspz_worker *
+hspz_device_working(struct hspz_service *service, struct hspz_worker *worker)
+{
+    struct hspz_worker *const other =
+        is_ready(service, hspz_worker_device(worker))
+            ? NULL
+            : hspz_device_choose(service, NULL, HSPZ_ANY_DEVICE, NULL);
+    return other != NULL ? other : worker;
+}
+
 /* What waited behind a step that does not come back. */
 static void
 empty_queue(struct hspz_service *service, struct hspz_worker *worker)
@@ -142,11 +152,9 @@ empty_queue(struct hspz_service *service, struct hspz_worker *worker)
         if (task->kind == HSPZ_TASK_SKIPS) {
             task->event.fire(&task->event);
         } else {
-            struct hspz_worker *const other =
-                task->kind == HSPZ_TASK_MOVES
-                    ? hspz_device_choose(service, NULL, HSPZ_ANY_DEVICE, NULL)
-                    : NULL;
-            hspz_worker_submit(other != NULL ? other : worker, task);
+            hspz_worker_submit(task->kind == HSPZ_TASK_MOVES ? hspz_device_working(service, worker)
+                                                             : worker,
+                               task);
         }
     }
 }

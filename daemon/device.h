@@ -54,6 +54,8 @@ void hspz_device_back(struct hspz_service *service, unsigned device, const struc
  * device `only`, or with HSPZ_ANY_DEVICE of any of `among` (NULL: of all); NULL when none works. */
 struct hspz_worker *hspz_device_choose(struct hspz_service *service, struct hspz_worker *now,
                                        unsigned only, const bool *among);
+/* For work that any worker can do: `worker`, or while its device does not work one whose does. */
+struct hspz_worker *hspz_device_working(struct hspz_service *service, struct hspz_worker *worker);
 /* A turn on the device ended. */
 void hspz_device_turned(struct hspz_device *device, const struct hspz_turned *turned);
 /* Turns that wait for one before them on their lane. */

@@ -192,7 +192,9 @@ end_now(struct hspz_discover *d)
         /* Out of the rest, so that it is not chosen to be parked meanwhile. */
         HSPZ_REQUIRE(
             hspz_scratch_reserve(&hspz_discover_service(d)->scratch, user, user->reserved));
-        hspz_conn_job_submit(&d->base, hspz_discover_run_end, on_ended, d->base.worker, 0);
+        /* Not behind a step that may never come back. */
+        hspz_conn_job_submit(&d->base, hspz_discover_run_end, on_ended,
+                             hspz_device_working(d->service, d->base.worker), 0);
     }
 }
 

@@ -162,14 +162,19 @@ sleep_until(uint64_t at_ns)
     }
 }
 
+/* The device is at something else: until when is the same for all steps on it. */
 static void
-hang(const struct hspz_simulated *device)
+hang(struct hspz_simulated *device)
 {
-    const uint64_t begin = now_ns();
+    uint64_t until = 0;
+    const uint64_t now = now_ns();
     while (device->hang_ns == UINT64_MAX) {
         sleep_until(now_ns() + 3600 * SECOND_NS);
     }
-    sleep_until(begin + device->hang_ns);
+    if (atomic_compare_exchange_strong(&device->hung_until_ns, &until, now + device->hang_ns)) {
+        until = now + device->hang_ns;
+    }
+    sleep_until(until);
 }
 
 enum hspz_status
@@ -182,8 +187,7 @@ hspz_simulated_begin(struct hspz_simulated *device, uint64_t *begin_ns, struct h
                               "a simulated device fails after %" PRIu64 " parts",
                               device->fails_after);
     }
-    if (parts >= device->hangs_after &&
-        (!atomic_exchange(&device->hung, true) || device->hang_ns == UINT64_MAX)) {
+    if (parts >= device->hangs_after) {
         hang(device);
     }
     return HSPZ_OK;

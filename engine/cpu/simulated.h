@@ -3,8 +3,8 @@
  *
  * Text:    devices and a comma between: [COUNTx]US[:fails=PARTS | :hangs=PARTS[:for=MS]]. A step on
  *          such a device takes US microseconds or more. Once it has made so many parts it `fails`:
- *          every step ends with HSPZ_E_DEVICE_ERROR. Or it `hangs`: the next step does not go on,
- *          ever, nor do others, or does so and is the only one after MS milliseconds.
+ *          every step ends with HSPZ_E_DEVICE_ERROR. Or it `hangs`: no step that begins then goes
+ *          on, ever, or before MS milliseconds from the first of them are over.
  * Threads: one device from all of its lanes. */
 #pragma once
 
@@ -21,7 +21,7 @@ struct hspz_simulated {
     uint64_t fails_after, hangs_after; /* parts; UINT64_MAX: never */
     uint64_t hang_ns;                  /* UINT64_MAX: for ever */
     _Atomic uint64_t parts;            /* made so far */
-    atomic_bool hung;                  /* once is enough, unless it is for ever */
+    _Atomic uint64_t hung_until_ns;    /* 0: it did not hang yet */
 };
 
 /* The caller frees *out. HSPZ_E_BAD_REQUEST, HSPZ_E_OUT_OF_MEMORY. */

@@ -323,6 +323,22 @@ class DevicesTest(hspz_test.TestCase):
             self.assertEqual(len(self.answers(daemon, "blocks", query, 3)), 4)
         daemon.stop(expect=0)
 
+    def test_jobs_at_rest_on_a_device_that_hangs_for_ever_are_told(self):
+        """Those that have begun wait behind the step that hangs, and only its device has their block."""
+        index, query = self.blocks()
+        for lanes in 1, 3:
+            daemon = self.daemon("--simulate-devices", "2000:hangs=12,2000", "--placement", "blocks",
+                                 "--lanes", lanes, *self.TIMEOUT, indexes={"blocks": index})
+            with contextlib.ExitStack() as stack:
+                jobs = [(peer, self.ask(peer, index="blocks", query={"bases": query.encode()}, max_hits=40))
+                        for peer in self.peers(daemon, 6, stack)]
+                for peer, number in jobs:
+                    self.assert_code(peer.response(number)[0], "device_error")
+            jobs = daemon.jobs()
+            self.assertEqual((jobs["in_flight"], jobs["failed"]), (0, 6))
+            self.assertEqual(self.states(daemon), ["stuck", "ready"])
+            daemon.stop(expect=0)
+
     def test_groups_say_which_devices_hold_which_index(self):
         (one, query), (two, other) = self.blocks("one"), self.blocks("two")
         ref = self.index(self.ref)
