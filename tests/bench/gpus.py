@@ -16,6 +16,7 @@ hung    on two or more: all multiprocessors of one GPU are taken for some second
         whose blocks are spread over them. All jobs must give the same bytes"""
 
 import argparse
+import collections
 import hashlib
 import os
 import re
@@ -58,8 +59,9 @@ class Wrong(Exception):
 class Pair:
     """A simulated pair, its index in one block and in many, and a short query for the culprit."""
 
-    def __init__(self, folder, bases, blocks):
-        self.folder, self.daemons, self.clients = folder, [], []
+    def __init__(self, folder, bases, blocks, limit):
+        """`limit`: seconds that a job may take."""
+        self.folder, self.limit, self.daemons, self.clients = folder, limit, [], []
         self.ref, self.query = self.path("r.fa"), self.path("q.fa")
         simulate = os.path.join(hspz_test.BUILD, "tests", "bench", "simulate")
         subprocess.run([simulate, "--bases", str(bases), "--sequences", "20", self.ref, self.query], check=True)
@@ -94,7 +96,7 @@ class Pair:
         for daemon in self.daemons:
             if daemon.alive():
                 if failed:
-                    say_log(daemon)
+                    say_state(daemon)
                 daemon.process.kill()
                 daemon.process.wait()
         for process in self.clients:
@@ -108,7 +110,7 @@ class Jobs:
     """Processes of hspz-client that run at the same time."""
 
     def __init__(self, pair, servers, command, count, number=0):
-        self.command, self.begin = command, time.monotonic()
+        self.command, self.begin, self.limit = command, time.monotonic(), pair.limit
         self.outs = [pair.path("out%d" % (number + i)) if command == "hsps" else "/dev/null" for i in range(count)]
         self.errors = [open(pair.path("err%d" % (number + i)), "w+", encoding="utf-8") for i in range(count)]
         more = ("--format", "packed") if command == "discover" else ()
@@ -120,7 +122,12 @@ class Jobs:
 
     def wait(self):
         """[(exit status, what came, what went wrong, stderr)] and seconds."""
-        statuses = [process.wait() for process in self.running]
+        try:
+            statuses = [process.wait(max(0, self.begin + self.limit - time.monotonic())) for process in self.running]
+        except subprocess.TimeoutExpired:
+            running = [str(i) for i, process in enumerate(self.running) if process.poll() is None]
+            raise Wrong("after %d s clients %s of %d are still at %s" % (
+                self.limit, ", ".join(running), len(self.running), self.command)) from None
         took, found = time.monotonic() - self.begin, []
         for status, out, error in zip(statuses, self.outs, self.errors):
             error.seek(0)
@@ -188,11 +195,13 @@ def served(pair, options, counts, hsps):
 
 def harm(pair, daemon):
     """A job that harms the GPU it is on: what it came to, an error's code and text or the digest."""
-    with daemon.peer() as peer:
+    with daemon.peer(timeout=pair.limit / hspz_test.SLOWER) as peer:
         number = peer.request("discover", {"index": "r", "query": {"bases": pair.short}, "unmask": True,
                                            "max_hits": LOSE_CAP})
         try:
             error, result = peer.response(number)
+        except TimeoutError:
+            raise Wrong("nothing came of the culprit for %d s" % pair.limit) from None
         except (OSError, EOFError) as gone:
             return "the connection ended (%s)" % type(gone).__name__
     return "%s: %s" % (error["code"], error["message"]) if error else "digest " + result["digest"]
@@ -212,6 +221,34 @@ def say_log(daemon):
     for line in daemon.log().splitlines():
         if re.search("device.* (lost|answer)|given up", line):
             print("    " + line)
+
+
+def threads_of(process):
+    """State of each thread, and what it waits for in the kernel: the loop's, then how many of the others are how."""
+    found = []
+    for task in sorted(os.listdir("/proc/%d/task" % process.pid), key=int):
+        said = []
+        for name in ("stat", "wchan"):
+            with open("/proc/%d/task/%s/%s" % (process.pid, task, name), encoding="ascii", errors="replace") as file:
+                said.append(file.read())
+        found.append("%s %s" % (said[0].rsplit(")", 1)[1].split()[0], said[1]))
+    others = collections.Counter(found[1:])
+    return "the loop's %s; others %s" % (found[0], ", ".join("%d %s" % (n, how) for how, n in others.most_common()))
+
+
+def say_state(daemon):
+    """Of a part that failed, or had to be ended: what hspzd did."""
+    print("    " + daemon.log()[-3000:].replace("\n", "\n    "))
+    try:
+        with daemon.peer(timeout=10 / hspz_test.SLOWER) as peer:
+            stats = peer.call("stats")
+        print("    jobs %s" % stats["jobs"])
+        for device in stats["devices"]:
+            print("    device " + ", ".join("%s %s" % (key, device[key]) for key in (
+                "device", "state", "turns", "queued", "in_flight", "parts", "redone", "step_ns")))
+    except (OSError, EOFError, hspz_test.RpcError) as fault:
+        print("    stats: %s: %s" % (type(fault).__name__, fault))
+    print("    threads: " + threads_of(daemon.process), flush=True)
 
 
 def lose_one_of_all(pair, options, gpus, want):
@@ -269,15 +306,17 @@ def lost(pair, options, counts, want):
 
 
 def hang_one(pair, options, gpus, placement, index, want):
-    print("%d GPUs, placement %s, one GPU taken for %d ms:" % (gpus, placement, options.hang_ms))
+    print("%d GPUs, placement %s, one GPU taken for %d ms:" % (gpus, placement, options.hang_ms), flush=True)
     daemon = pair.daemon(names(0, gpus), "--placement", placement, "--device-timeout-ms", str(options.timeout_ms), program=LOST, index=index,
                          HSPZ_LOSE_CAP=str(LOSE_CAP), HSPZ_LOSE_PART="1", HSPZ_HANG_MS=str(options.hang_ms))
     found, alone = Jobs(pair, [daemon.server], "hsps", 2 * gpus).wait()
     want = sure(found, want)
+    print("  %d jobs undisturbed in %.2f s" % (len(found), alone), flush=True)
     jobs = Jobs(pair, [daemon.server], "hsps", 2 * gpus)
     time.sleep(alone * options.amid)
     begin = time.monotonic()
     culprit, culprit_s = harm(pair, daemon), time.monotonic() - begin
+    print("  the culprit: %s, after %.2f s" % (culprit, culprit_s), flush=True)
     found, took = jobs.wait()
     say_jobs("jobs under way", found, want)
     # Nobody harms it twice.
@@ -286,9 +325,8 @@ def hang_one(pair, options, gpus, placement, index, want):
     with daemon.peer() as peer:
         devices = peer.call("stats")["devices"]
     say_log(daemon)
-    print("  the culprit: %s, after %.2f s; the same without harm: %s; jobs %.2f s, undisturbed %.2f; the device is back: %s; done "
-          "again %s, parts %s" % (culprit, culprit_s, same == culprit, took, alone, "yes" if back else "no",
-                                  [d["redone"] for d in devices], [d["parts"] for d in devices]), flush=True)
+    print("  the same without harm: %s; jobs %.2f s, undisturbed %.2f; the device is back: %s; done again %s, parts %s" % (
+        same == culprit, took, alone, "yes" if back else "no", [d["redone"] for d in devices], [d["parts"] for d in devices]), flush=True)
     found, after = Jobs(pair, [daemon.server], "hsps", 2 * gpus).wait()
     sure(found, want)
     print("  then %d jobs in %.2f s" % (len(found), after), flush=True)
@@ -317,6 +355,7 @@ def main():
     parser.add_argument("--amid", type=float, default=0.4, help="when harm is done, of the time the jobs take")
     parser.add_argument("--hang-ms", type=int, default=6000)
     parser.add_argument("--timeout-ms", type=int, default=1000, help="hspzd's device_timeout_ms then")
+    parser.add_argument("--limit", type=float, default=60, help="seconds that a job may take")
     parser.add_argument("parts", nargs="*", choices=["served", "lost", "hung", []])
     options = parser.parse_args()
     parts = options.parts or ["served", "lost", "hung"]
@@ -324,7 +363,7 @@ def main():
     counts = [n for n in (1, 2, 4, 8) if n <= most]
     print("%d GPUs" % most, flush=True)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
-        pair = Pair(folder, options.bases, 4 * most)
+        pair = Pair(folder, options.bases, 4 * most, options.limit)
         daemon = pair.daemon("0")
         want = sure(Jobs(pair, [daemon.server], "hsps", 1).wait()[0])
         daemon.stop()

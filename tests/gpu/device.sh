@@ -271,7 +271,7 @@ for part; do
             cat "$out/last"
             set --
         else
-            set -- --bases 100000 --clients 1 --tiny 20 --hang-ms 60000 --timeout-ms 30000
+            set -- --bases 100000 --clients 1 --tiny 20 --hang-ms 60000 --timeout-ms 30000 --limit 300
         fi
         run 400 "gpus, hspzd" env HSPZ_TEST_ENGINE=cuda python3 tests/bench/gpus.py "$@"
         cat "$out/last"
