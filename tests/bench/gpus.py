@@ -32,6 +32,9 @@ import hspz_test  # noqa: E402
 LOST = os.path.join(hspz_test.BUILD, "tests", "gpu", "lost_hspzd")
 LOSE_CAP = 4099  # of the job that harms its GPU
 BUS = 55e9  # bytes a second from a card
+# A job goes through all blocks with each 250,000 bases of its query, and a GPU has the whole query sent again each time
+# that the job comes back to it: with 100 Mbp in one job those of a pair take minutes.
+SMALL = ("--query-block-size", "1000000")
 OPTIONS = ("--job-memory", "16G", "--shm-memory", "4G", "--part-bytes", "8M")
 
 
@@ -109,11 +112,11 @@ class Pair:
 class Jobs:
     """Processes of hspz-client that run at the same time."""
 
-    def __init__(self, pair, servers, command, count, number=0):
+    def __init__(self, pair, servers, command, count, *options, number=0):
         self.command, self.begin, self.limit = command, time.monotonic(), pair.limit
         self.outs = [pair.path("out%d" % (number + i)) if command == "hsps" else "/dev/null" for i in range(count)]
         self.errors = [open(pair.path("err%d" % (number + i)), "w+", encoding="utf-8") for i in range(count)]
-        more = ("--format", "packed") if command == "discover" else ()
+        more = options + (("--format", "packed") if command == "discover" else ())
         self.running = [subprocess.Popen(
             [hspz_test.CLIENT, "-q", "-v", *(word for server in servers for word in ("--server", server)), command, "r",
              pair.query, "-o", out, *more], stdin=subprocess.DEVNULL, stdout=error, stderr=error)
@@ -305,14 +308,14 @@ def lost(pair, options, counts, want):
         lose_one_of_many(pair, options, gpus, want, True)
 
 
-def hang_one(pair, options, gpus, placement, index, want):
+def hang_one(pair, options, gpus, placement, index, want, *args):
     print("%d GPUs, placement %s, one GPU taken for %d ms:" % (gpus, placement, options.hang_ms), flush=True)
     daemon = pair.daemon(names(0, gpus), "--placement", placement, "--device-timeout-ms", str(options.timeout_ms), program=LOST, index=index,
                          HSPZ_LOSE_CAP=str(LOSE_CAP), HSPZ_LOSE_PART="1", HSPZ_HANG_MS=str(options.hang_ms))
-    found, alone = Jobs(pair, [daemon.server], "hsps", 2 * gpus).wait()
+    found, alone = Jobs(pair, [daemon.server], "hsps", 2 * gpus, *args).wait()
     want = sure(found, want)
     print("  %d jobs undisturbed in %.2f s" % (len(found), alone), flush=True)
-    jobs = Jobs(pair, [daemon.server], "hsps", 2 * gpus)
+    jobs = Jobs(pair, [daemon.server], "hsps", 2 * gpus, *args)
     time.sleep(alone * options.amid)
     begin = time.monotonic()
     culprit, culprit_s = harm(pair, daemon), time.monotonic() - begin
@@ -327,7 +330,7 @@ def hang_one(pair, options, gpus, placement, index, want):
     say_log(daemon)
     print("  the same without harm: %s; jobs %.2f s, undisturbed %.2f; the device is back: %s; done again %s, parts %s" % (
         same == culprit, took, alone, "yes" if back else "no", [d["redone"] for d in devices], [d["parts"] for d in devices]), flush=True)
-    found, after = Jobs(pair, [daemon.server], "hsps", 2 * gpus).wait()
+    found, after = Jobs(pair, [daemon.server], "hsps", 2 * gpus, *args).wait()
     sure(found, want)
     print("  then %d jobs in %.2f s" % (len(found), after), flush=True)
     daemon.stop()
@@ -340,11 +343,11 @@ def hung(pair, options, counts, want):
         hang_one(pair, options, gpus, "replicate", pair.index, want)
         if in_blocks is None:
             daemon = pair.daemon("0", index=pair.in_blocks)
-            found, took = Jobs(pair, [daemon.server], "hsps", 2).wait()
+            found, took = Jobs(pair, [daemon.server], "hsps", 2, *SMALL).wait()
             in_blocks = sure(found)
             print("1 GPUs, all blocks there: 2 jobs in %.2f s" % took, flush=True)
             daemon.stop()
-        hang_one(pair, options, gpus, "blocks", pair.in_blocks, in_blocks)
+        hang_one(pair, options, gpus, "blocks", pair.in_blocks, in_blocks, *SMALL)
 
 
 def main():
