@@ -61,11 +61,40 @@ void
 hspz_filter_plan_counter_holds(struct hspz_filter_plan *plan, const uint64_t *image_bytes)
 {
     const struct hspz_filter_spec *s = &plan->spec;
-    const uint64_t singles = image_bytes[0] / sizeof(uint64_t);
-    const uint64_t pairs = image_bytes[1] / (2 * sizeof(uint64_t));
+    const uint64_t singles = image_bytes[0] / HSPZ_COUNTER_SINGLE_BYTES;
+    const uint64_t pairs = image_bytes[1] / HSPZ_COUNTER_PAIR_BYTES;
     const uint64_t keys = s->slots > singles ? s->slots : singles;
     const uint64_t front = front_bytes(s, keys);
     const uint64_t memory = front + front / 2 + pairs * PAIR_BYTES + SPARE_BYTES;
     const uint64_t image = image_bytes[0] + image_bytes[1];
     plan->bytes = memory > image ? memory : image;
+}
+
+enum hspz_status
+hspz_counter_plan_image(const struct hspz_filter_plan *plan, const struct hspz_filter_image *image,
+                        struct hspz_filter_plan *holds, uint64_t *keys, struct hspz_error *err)
+{
+    if (image->bytes[0] % HSPZ_COUNTER_SINGLE_BYTES != 0 ||
+        image->bytes[1] % HSPZ_COUNTER_PAIR_BYTES != 0 || image->bytes[2] != 0) {
+        return hspz_filter_bad_image(plan, "its arrays are of other lengths", err);
+    }
+    const uint64_t singles = image->bytes[0] / HSPZ_COUNTER_SINGLE_BYTES;
+    *keys = plan->spec.slots > singles ? plan->spec.slots : singles;
+    *holds = *plan;
+    hspz_filter_plan_counter_holds(holds, image->bytes);
+    return HSPZ_OK;
+}
+
+const char *
+hspz_counter_wrong_numbers(const struct hspz_filter_image *image, uint64_t entries, uint64_t total)
+{
+    return entries != image->entries ? "it has another number of keys"
+           : total != image->total   ? "its counts have another sum"
+                                     : NULL;
+}
+
+bool
+hspz_counter_alike(const struct hspz_filter_spec *a, const struct hspz_filter_spec *b)
+{
+    return a->k == b->k && a->canonical == b->canonical && a->seed == b->seed;
 }

@@ -67,10 +67,9 @@ enum hspz_status
 hspz_counter_merge(struct hspz_filter *f, const struct hspz_filter *from,
                    const struct hspz_filter_stop *stop, bool *full, struct hspz_error *err)
 {
-    const struct hspz_filter_spec *a = &f->plan.spec, *b = &from->plan.spec;
     struct hspz_filter *made = NULL;
     *full = false;
-    if (a->k != b->k || a->canonical != b->canonical || a->seed != b->seed) {
+    if (!hspz_counter_alike(&f->plan.spec, &from->plan.spec)) {
         return hspz_filter_differ(err);
     }
     const enum hspz_status status = join(f, from, stop, &made, err);
@@ -88,9 +87,6 @@ hspz_counter_merge(struct hspz_filter *f, const struct hspz_filter *from,
 }
 
 /* ---- save ---- */
-
-#define SINGLE_BYTES sizeof(uint64_t)
-#define PAIR_BYTES (2 * sizeof(uint64_t))
 
 /* Keys that are there once, and others. */
 static void
@@ -119,7 +115,7 @@ hspz_counter_image_bytes(const struct hspz_filter *f)
 {
     uint64_t entries[2];
     count_entries(f, entries);
-    return entries[0] * SINGLE_BYTES + entries[1] * PAIR_BYTES;
+    return entries[0] * HSPZ_COUNTER_SINGLE_BYTES + entries[1] * HSPZ_COUNTER_PAIR_BYTES;
 }
 
 enum hspz_status
@@ -131,7 +127,8 @@ hspz_counter_save(const struct hspz_filter *f, const struct hspz_filter_stop *st
     count_entries(f, entries);
     image.entries = entries[0] + entries[1];
     for (int i = 0; i < 2; i++) {
-        image.bytes[i] = entries[i] * (i == 0 ? SINGLE_BYTES : PAIR_BYTES);
+        image.bytes[i] =
+            entries[i] * (i == 0 ? HSPZ_COUNTER_SINGLE_BYTES : HSPZ_COUNTER_PAIR_BYTES);
         image.arrays[i] = malloc(image.bytes[i] > 0 ? image.bytes[i] : 1);
         if (image.arrays[i] == NULL) {
             hspz_filter_image_fini(&image);
@@ -193,7 +190,8 @@ load_keys(struct hspz_filter *f, const struct hspz_filter_image *image,
           const struct hspz_filter_stop *stop, const char **why)
 {
     const uint64_t *const singles = image->arrays[0], *const pairs = image->arrays[1];
-    const uint64_t count[2] = {image->bytes[0] / SINGLE_BYTES, image->bytes[1] / PAIR_BYTES};
+    const uint64_t count[2] = {image->bytes[0] / HSPZ_COUNTER_SINGLE_BYTES,
+                               image->bytes[1] / HSPZ_COUNTER_PAIR_BYTES};
     bool good = true;
     for (unsigned i = 0; i < HSPZ_COUNTER_SHARDS && good; i++) {
         good =
@@ -214,9 +212,7 @@ check_numbers(const struct hspz_filter *f, const struct hspz_filter_image *image
 {
     uint64_t entries[2];
     count_entries(f, entries);
-    return entries[0] + entries[1] != image->entries ? "it has another number of keys"
-           : sum_totals(f) != image->total           ? "its counts have another sum"
-                                                     : NULL;
+    return hspz_counter_wrong_numbers(image, entries[0] + entries[1], sum_totals(f));
 }
 
 enum hspz_status
@@ -224,15 +220,13 @@ hspz_counter_load(const struct hspz_filter_plan *plan, const struct hspz_filter_
                   const struct hspz_filter_stop *stop, struct hspz_filter **out,
                   struct hspz_error *err)
 {
-    if (image->bytes[0] % SINGLE_BYTES != 0 || image->bytes[1] % PAIR_BYTES != 0 ||
-        image->bytes[2] != 0) {
-        return hspz_filter_bad_image(plan, "its arrays are of other lengths", err);
+    struct hspz_filter_plan holds;
+    uint64_t keys = 0;
+    const enum hspz_status status = hspz_counter_plan_image(plan, image, &holds, &keys, err);
+    if (status != HSPZ_OK) {
+        return status;
     }
-    struct hspz_filter_plan holds = *plan;
-    hspz_filter_plan_counter_holds(&holds, image->bytes);
     struct hspz_filter *f = hspz_counter_empty(plan);
-    const uint64_t singles = image->bytes[0] / SINGLE_BYTES;
-    const uint64_t keys = plan->spec.slots > singles ? plan->spec.slots : singles;
     const char *why = NULL;
     bool good = f != NULL;
     if (good) {

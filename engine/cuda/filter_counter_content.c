@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#define SINGLE_BYTES sizeof(uint64_t)
-#define PAIR_BYTES (2 * sizeof(uint64_t))
 /* Places listed, or keys taken in, at a time. */
 #define LIST_PLACES (UINT64_C(1) << 22)
 #define LOAD_KEYS (UINT64_C(1) << 22)
@@ -37,7 +35,7 @@ listing_init(struct listing *l, const struct hspz_filter *f, uint64_t places,
     *l = (struct listing){.places = places};
     enum hspz_status status = hspz_cuda_device_use(f->device, err);
     if (status == HSPZ_OK) {
-        const uint64_t bytes = places * PAIR_BYTES + sizeof(*l->tally);
+        const uint64_t bytes = places * HSPZ_COUNTER_PAIR_BYTES + sizeof(*l->tally);
         status = hspz_cuda_buffer_reserve(f->device, &l->memory, bytes, err);
     }
     l->words = l->memory.data;
@@ -97,7 +95,8 @@ next_entries(const struct hspz_filter *f, struct listing *l, uint64_t *cursor, u
     }
     return status != HSPZ_OK
                ? status
-               : hspz_cuda_filter_move(f, l->words, words, *count * PAIR_BYTES, true, NULL, err);
+               : hspz_cuda_filter_move(f, l->words, words, *count * HSPZ_COUNTER_PAIR_BYTES, true,
+                                       NULL, err);
 }
 
 enum hspz_status
@@ -108,7 +107,7 @@ hspz_counter_device_enumerate(const struct hspz_filter *f, uint64_t *cursor,
     const uint64_t places = capacity < LIST_PLACES ? capacity : LIST_PLACES;
     uint64_t at = *cursor, got = 0;
     struct listing l = {0};
-    uint64_t *words = malloc(places * PAIR_BYTES + 1);
+    uint64_t *words = malloc(places * HSPZ_COUNTER_PAIR_BYTES + 1);
     *count = 0;
     enum hspz_status status = words != NULL ? HSPZ_OK : hspz_filter_no_memory(&f->plan, err);
     if (status == HSPZ_OK) {
@@ -152,7 +151,7 @@ hspz_counter_device_image_bytes(const struct hspz_filter *f)
 {
     struct hspz_cuda_filter_counter now;
     return numbers_of(f, &now, NULL) == HSPZ_OK
-               ? now.singles * SINGLE_BYTES + now.pairs * PAIR_BYTES
+               ? now.singles * HSPZ_COUNTER_SINGLE_BYTES + now.pairs * HSPZ_COUNTER_PAIR_BYTES
                : 0;
 }
 
@@ -162,7 +161,7 @@ save_places(const struct hspz_filter *f, struct listing *l, uint64_t first, uint
             struct hspz_filter_image *image, int i, const struct hspz_filter_stop *stop,
             struct hspz_error *err)
 {
-    const uint64_t bytes = i == 0 ? SINGLE_BYTES : PAIR_BYTES;
+    const uint64_t bytes = i == 0 ? HSPZ_COUNTER_SINGLE_BYTES : HSPZ_COUNTER_PAIR_BYTES;
     char *to = image->arrays[i], *const behind = to + image->bytes[i];
     enum hspz_status status = HSPZ_OK;
     for (uint64_t at = first; at < end && status == HSPZ_OK; at += l->places) {
@@ -195,7 +194,8 @@ hspz_counter_device_save(const struct hspz_filter *f, const struct hspz_filter_s
     struct listing l = {0};
     enum hspz_status status = numbers_of(f, &now, err);
     for (int i = 0; i < 2 && status == HSPZ_OK; i++) {
-        image.bytes[i] = i == 0 ? now.singles * SINGLE_BYTES : now.pairs * PAIR_BYTES;
+        image.bytes[i] =
+            i == 0 ? now.singles * HSPZ_COUNTER_SINGLE_BYTES : now.pairs * HSPZ_COUNTER_PAIR_BYTES;
         image.arrays[i] = malloc(image.bytes[i] > 0 ? image.bytes[i] : 1);
         status = image.arrays[i] != NULL ? HSPZ_OK : hspz_filter_no_memory(&f->plan, err);
     }
@@ -276,7 +276,8 @@ static enum hspz_status
 load_keys(struct hspz_filter *f, const struct hspz_filter_image *image,
           const struct hspz_filter_stop *stop, const char **why, struct hspz_error *err)
 {
-    const uint64_t singles = image->bytes[0] / SINGLE_BYTES, pairs = image->bytes[1] / PAIR_BYTES;
+    const uint64_t singles = image->bytes[0] / HSPZ_COUNTER_SINGLE_BYTES,
+                   pairs = image->bytes[1] / HSPZ_COUNTER_PAIR_BYTES;
     const uint64_t most = singles > pairs ? singles : pairs;
     struct hspz_counter_work w;
     uint64_t room;
@@ -284,7 +285,7 @@ load_keys(struct hspz_filter *f, const struct hspz_filter_image *image,
         hspz_counter_open(&w, f, most < LOAD_KEYS ? most : LOAD_KEYS, pairs > 0, f->stream, err);
     if (status == HSPZ_OK) {
         status = hspz_cuda_buffer_reserve(f->device, &f->staging[HSPZ_CUDA_FILTER_KEYS],
-                                          w.capacity * PAIR_BYTES, err);
+                                          w.capacity * HSPZ_COUNTER_PAIR_BYTES, err);
     }
     if (status == HSPZ_OK && pairs > 0) {
         status = hspz_counter_reserve_pairs(f, pairs + singles / LEFT_SHARE, f->stream, &room, err);
@@ -308,25 +309,20 @@ hspz_counter_device_load(const struct hspz_filter_plan *plan, const struct hspz_
                          const struct hspz_filter_stop *stop, struct hspz_filter **out,
                          struct hspz_error *err)
 {
-    if (image->bytes[0] % SINGLE_BYTES != 0 || image->bytes[1] % PAIR_BYTES != 0 ||
-        image->bytes[2] != 0) {
-        return hspz_filter_bad_image(plan, "its arrays are of other lengths", err);
-    }
-    struct hspz_filter_plan holds = *plan;
-    hspz_filter_plan_counter_holds(&holds, image->bytes);
-    const uint64_t singles = image->bytes[0] / SINGLE_BYTES;
-    const uint64_t keys = plan->spec.slots > singles ? plan->spec.slots : singles;
+    struct hspz_filter_plan holds;
+    uint64_t keys = 0;
     const char *why = NULL;
     struct hspz_filter *f = NULL;
-    enum hspz_status status = hspz_counter_make(plan, keys, holds.bytes, &f, err);
+    enum hspz_status status = hspz_counter_plan_image(plan, image, &holds, &keys, err);
+    if (status == HSPZ_OK) {
+        status = hspz_counter_make(plan, keys, holds.bytes, &f, err);
+    }
     if (status == HSPZ_OK) {
         status = load_keys(f, image, stop, &why, err);
     }
     if (status == HSPZ_OK && why == NULL) {
-        why = f->counter.singles + f->counter.pairs != image->entries
-                  ? "it has another number of keys"
-              : f->counter.total != image->total ? "its counts have another sum"
-                                                 : NULL;
+        why = hspz_counter_wrong_numbers(image, f->counter.singles + f->counter.pairs,
+                                         f->counter.total);
     }
     if (status == HSPZ_OK && why != NULL) {
         status = hspz_filter_bad_image(plan, why, err);
@@ -342,10 +338,9 @@ hspz_counter_device_load(const struct hspz_filter_plan *plan, const struct hspz_
 
 /* ---- copy, merge ---- */
 
-/* Of the same shape and size, within the limit. */
-static enum hspz_status
-copy_within(const struct hspz_filter *f, uint64_t limit_bytes, struct hspz_filter **out,
-            struct hspz_error *err)
+enum hspz_status
+hspz_counter_device_copy(const struct hspz_filter *f, struct hspz_filter **out,
+                         struct hspz_error *err)
 {
     struct hspz_cuda_filter_counter now;
     struct hspz_filter *made = NULL;
@@ -374,16 +369,9 @@ copy_within(const struct hspz_filter *f, uint64_t limit_bytes, struct hspz_filte
         return status;
     }
     made->counter = now;
-    made->counter.limit_bytes = limit_bytes;
+    made->counter.limit_bytes = 0;
     *out = made;
     return HSPZ_OK;
-}
-
-enum hspz_status
-hspz_counter_device_copy(const struct hspz_filter *f, struct hspz_filter **out,
-                         struct hspz_error *err)
-{
-    return copy_within(f, 0, out, err);
 }
 
 /* Keys of some places of another. */
@@ -454,13 +442,12 @@ enum hspz_status
 hspz_counter_device_merge(struct hspz_filter *f, const struct hspz_filter *from,
                           const struct hspz_filter_stop *stop, bool *full, struct hspz_error *err)
 {
-    const struct hspz_filter_spec *a = &f->plan.spec, *b = &from->plan.spec;
     struct hspz_filter *made = NULL;
     *full = false;
-    if (a->k != b->k || a->canonical != b->canonical || a->seed != b->seed) {
+    if (!hspz_counter_alike(&f->plan.spec, &from->plan.spec)) {
         return hspz_filter_differ(err);
     }
-    enum hspz_status status = copy_within(f, 0, &made, err);
+    enum hspz_status status = hspz_counter_device_copy(f, &made, err);
     if (status == HSPZ_OK) {
         status = add_all(made, from, stop, err);
     }

@@ -193,7 +193,7 @@ random_keys(uint64_t *random, size_t n, unsigned k)
     return keys;
 }
 
-/* To both, and to the log what went in; the first refused: how many keys were. */
+/* To both, which have room for all, and to the log; how many there were. */
 static size_t
 insert(struct pair *pair, struct log *log, const uint64_t *keys, const uint64_t *counts, size_t n)
 {
