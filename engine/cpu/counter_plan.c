@@ -57,14 +57,19 @@ hspz_filter_plan_counter(struct hspz_filter_plan *plan, struct hspz_error *err)
     return HSPZ_OK;
 }
 
+/* That the front is made for, of an image. */
+static uint64_t
+front_keys(const struct hspz_filter_spec *spec, const uint64_t *image_bytes)
+{
+    const uint64_t singles = image_bytes[0] / HSPZ_COUNTER_SINGLE_BYTES;
+    return spec->slots > singles ? spec->slots : singles;
+}
+
 void
 hspz_filter_plan_counter_holds(struct hspz_filter_plan *plan, const uint64_t *image_bytes)
 {
-    const struct hspz_filter_spec *s = &plan->spec;
-    const uint64_t singles = image_bytes[0] / HSPZ_COUNTER_SINGLE_BYTES;
     const uint64_t pairs = image_bytes[1] / HSPZ_COUNTER_PAIR_BYTES;
-    const uint64_t keys = s->slots > singles ? s->slots : singles;
-    const uint64_t front = front_bytes(s, keys);
+    const uint64_t front = front_bytes(&plan->spec, front_keys(&plan->spec, image_bytes));
     const uint64_t memory = front + front / 2 + pairs * PAIR_BYTES + SPARE_BYTES;
     const uint64_t image = image_bytes[0] + image_bytes[1];
     plan->bytes = memory > image ? memory : image;
@@ -78,8 +83,7 @@ hspz_counter_plan_image(const struct hspz_filter_plan *plan, const struct hspz_f
         image->bytes[1] % HSPZ_COUNTER_PAIR_BYTES != 0 || image->bytes[2] != 0) {
         return hspz_filter_bad_image(plan, "its arrays are of other lengths", err);
     }
-    const uint64_t singles = image->bytes[0] / HSPZ_COUNTER_SINGLE_BYTES;
-    *keys = plan->spec.slots > singles ? plan->spec.slots : singles;
+    *keys = front_keys(&plan->spec, image->bytes);
     *holds = *plan;
     hspz_filter_plan_counter_holds(holds, image->bytes);
     return HSPZ_OK;
